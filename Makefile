@@ -1,0 +1,62 @@
+# Needs Python 3.11 or newer, and make. Everything else goes into .venv (tools) and .local (state, logs, caches).
+
+PYTHON ?= python3
+PORT ?= 4566
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.requirements
+
+export SAM_CLI_TELEMETRY := 0
+
+.DEFAULT_GOAL := help
+.PHONY: help local local-reset test check format pins build clean
+
+help:  ## Show the targets
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
+
+local: $(READY)  ## Run all of it on this computer until Ctrl-C (PORT=4566)
+	@exec $(BIN)/python -m tests.emulator.local --port $(PORT)
+
+local-reset:  ## Forget what `make local` has stored
+	@$(PYTHON) -m tests.emulator.reset
+
+test: $(READY)  ## Run all tests
+	@exec $(BIN)/python -m pytest
+
+check: $(READY)  ## Check format, lint, types, the template and the import arrows
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/sam validate --lint
+	$(BIN)/python -m pytest -q tests/template
+
+format: $(READY)  ## Format the code and repair what lint can repair
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+build: $(READY)  ## Build for AWS; `sam deploy --guided` comes next
+# Functions and the shared layer are deployed as they lie there.
+	@find functions layers/shared -name __pycache__ -prune -exec rm -r {} +
+	HOST_PYTHON=$(CURDIR)/$(BIN)/python $(BIN)/sam build
+
+pins: $(READY)  ## Resolve requirements-dev.in into requirements-dev.txt
+	@$(PYTHON) -m venv .local/pins && .local/pins/bin/pip install -qq uv
+	@.local/pins/bin/uv pip compile --quiet --universal --python-version 3.11 --upgrade --no-annotate --no-header \
+		--no-emit-index-url requirements-dev.in --output-file .local/pins/requirements.txt
+	@{ echo "# Made by 'make pins' from requirements-dev.in. Do not edit."; cat .local/pins/requirements.txt; } \
+		> requirements-dev.txt
+
+clean:  ## Remove everything that these targets made
+	rm -rf $(VENV) .local .aws-sam
+
+$(READY): requirements-dev.txt
+	@command -v $(PYTHON) >/dev/null || { echo "paddock: $(PYTHON) is not installed; Python 3.11 or newer is needed" >&2; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "paddock: $$($(PYTHON) --version) is too old; Python 3.11 or newer is needed (PYTHON=...)" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+		|| { echo "paddock: $(PYTHON) has no venv module; install it (Debian: apt install python3-venv)" >&2; exit 1; }
+	@echo "paddock: preparing $(VENV), once, in about a minute"
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --requirement requirements-dev.txt \
+		|| { echo "paddock: the packages in requirements-dev.txt could not be installed, see above" >&2; exit 1; }
+	@touch $@

@@ -1,0 +1,19 @@
+"""DELETE /virtual_clusters/{virtualCluster}: give its nodes back, or end them."""
+
+from __future__ import annotations
+
+from paddock import bootstrap
+from paddock.http.endpoint import endpoint
+from paddock.http.errors import VIRTUAL_CLUSTERS
+from paddock.http.reply import Reply
+from paddock.http.request import Request
+from paddock.http.views.virtual_cluster import envelope
+
+
+@endpoint(VIRTUAL_CLUSTERS)
+def handler(request: Request) -> Reply:
+    """Remove the virtual cluster, on condition of its revision where one is given."""
+    identity, terminate = request.path("virtualCluster"), request.flag("terminate")
+    deleted = bootstrap.delete_virtual_cluster(identity, request.revision(), terminate=terminate)
+    data = {"virtualClusterId": deleted.id, "revision": deleted.revision}
+    return Reply(200, envelope(f"Virtual cluster {deleted.id} removed.", data))

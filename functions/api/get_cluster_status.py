@@ -1,0 +1,17 @@
+"""GET /clusters/{cluster}/status: what each bucket holds, and can still take."""
+
+from __future__ import annotations
+
+from paddock import bootstrap
+from paddock.http.endpoint import endpoint
+from paddock.http.errors import CLUSTERS
+from paddock.http.reply import Reply
+from paddock.http.request import Request
+from paddock.http.views.cluster import status_view
+
+
+@endpoint(CLUSTERS)
+def handler(request: Request) -> Reply:
+    """Answer the status, with the nodes where ``nodes=true`` asks for them."""
+    status = bootstrap.get_cluster_status(request.path("cluster"), with_nodes=request.flag("nodes"))
+    return Reply(200, status_view(status, bootstrap.settings().region))

@@ -1,0 +1,18 @@
+"""POST /clusters/{cluster}/nodes/terminate: end the selected nodes."""
+
+from __future__ import annotations
+
+from paddock import bootstrap
+from paddock.http.endpoint import endpoint
+from paddock.http.errors import NODES
+from paddock.http.reply import Reply
+from paddock.http.request import Request
+from paddock.http.views.node import management_view
+from paddock.model.requests import NodeManagementRequest
+
+
+@endpoint(NODES)
+def handler(request: Request) -> Reply:
+    """Mark the nodes and start the operation that ends their instances."""
+    operation, results = bootstrap.end_nodes(request.path("cluster"), request.body(NodeManagementRequest))
+    return Reply(202, management_view(operation, results), request.location_of(operation.id))

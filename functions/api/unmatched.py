@@ -1,0 +1,33 @@
+"""Whatever no other function serves: a wrong method is told the right ones, an unknown path is a 404."""
+
+from __future__ import annotations
+
+from paddock.errors import MethodNotAllowed, NotFound
+from paddock.http.endpoint import endpoint
+from paddock.http.errors import ANYWHERE
+from paddock.http.reply import Reply
+from paddock.http.request import Request
+
+# As in template.yaml; a test holds the two together.
+METHODS = {
+    "/clusters": ["GET"],
+    "/clusters/{cluster}": ["DELETE", "GET", "PUT"],
+    "/clusters/{cluster}/status": ["GET"],
+    "/clusters/{cluster}/nodes": ["GET"],
+    "/clusters/{cluster}/nodes/create": ["POST"],
+    "/clusters/{cluster}/nodes/terminate": ["POST"],
+    "/operations": ["GET"],
+    "/operations/{operation}": ["GET"],
+    "/virtual_clusters": ["GET", "POST"],
+    "/virtual_clusters/{virtualCluster}": ["DELETE", "GET"],
+}
+
+
+@endpoint(ANYWHERE)
+def handler(request: Request) -> Reply:
+    """Refuse the request."""
+    allowed = METHODS.get(request.resource)
+    if allowed is None:
+        raise NotFound(f"there is no route {request.method} {request.url_path}")
+    message = f"the method must be one of {allowed} for {request.resource}, not {request.method}"
+    raise MethodNotAllowed(message, allow=allowed)

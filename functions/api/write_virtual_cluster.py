@@ -1,0 +1,20 @@
+"""POST /virtual_clusters: create or update a virtual cluster."""
+
+from __future__ import annotations
+
+from paddock import bootstrap
+from paddock.http.endpoint import endpoint
+from paddock.http.errors import VIRTUAL_CLUSTERS
+from paddock.http.reply import Reply, etag
+from paddock.http.request import Request
+from paddock.http.views.virtual_cluster import envelope, virtual_cluster_view
+from paddock.model.requests import VirtualClusterWrite
+
+
+@endpoint(VIRTUAL_CLUSTERS)
+def handler(request: Request) -> Reply:
+    """Assign nodes on condition of the revision."""
+    body = request.body(VirtualClusterWrite)
+    written = bootstrap.write_virtual_cluster(body, request.revision(body.revision))
+    reply = envelope("Virtual cluster created or updated.", virtual_cluster_view(written))
+    return Reply(200, reply, etag(written.revision))

@@ -1,0 +1,89 @@
+"""The keys of the one table. Nothing else builds them.
+
+| record | partition | sort |
+|---|---|---|
+| cluster | ``CLUSTERS`` | name |
+| ledger | ``CLUSTER#<name>`` | ``LEDGER`` |
+| node | ``CLUSTER#<name>`` | ``NODE#<id>`` |
+| operation | ``OPERATION#<id>`` | ``OPERATION`` |
+| request id | ``REQUEST#<request id>`` | cluster's name |
+| virtual cluster | ``VIRTUAL_CLUSTERS`` | id |
+
+Running operations also stand in the sparse index ``running``, under ``RUNNING``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from paddock.model.cluster import Cluster
+from paddock.model.ledger import Ledger
+from paddock.model.node import Node
+from paddock.model.operation import Operation, Request
+
+if TYPE_CHECKING:
+    from paddock.ports.repository import Record
+
+CLUSTERS = "CLUSTERS"
+VIRTUAL_CLUSTERS = "VIRTUAL_CLUSTERS"
+RUNNING_INDEX = "running"
+RUNNING = "RUNNING"
+
+
+class Key(NamedTuple):
+    """Partition key and sort key."""
+
+    pk: str
+    sk: str
+
+
+def cluster(name: str) -> Key:
+    """Key of a cluster."""
+    return Key(CLUSTERS, name)
+
+
+def ledger(cluster_name: str) -> Key:
+    """Key of a cluster's ledger."""
+    return Key(f"CLUSTER#{cluster_name}", "LEDGER")
+
+
+def node(cluster_name: str, node_id: str) -> Key:
+    """Key of a node; with the beginning of an id, what the keys of such nodes begin with."""
+    return Key(f"CLUSTER#{cluster_name}", f"NODE#{node_id}")
+
+
+def operation(operation_id: str) -> Key:
+    """Key of an operation."""
+    return Key(f"OPERATION#{operation_id}", "OPERATION")
+
+
+def operation_id(pk: str) -> str:
+    """The operation whose partition this is."""
+    return pk.removeprefix("OPERATION#")
+
+
+def request(request_id: str, cluster_name: str) -> Key:
+    """Key of a used request id; without a cluster's name, only its partition counts."""
+    return Key(f"REQUEST#{request_id}", cluster_name)
+
+
+def virtual_cluster(virtual_cluster_id: str) -> Key:
+    """Key of a virtual cluster."""
+    return Key(VIRTUAL_CLUSTERS, virtual_cluster_id)
+
+
+def key_of(record: Record) -> Key:
+    """Key of any record."""
+    match record:
+        case Cluster():
+            return cluster(record.name)
+        case Ledger():
+            return ledger(record.cluster)
+        case Node():
+            return node(record.cluster, record.id)
+        case Operation():
+            return operation(record.id)
+        case Request():
+            return request(record.request_id, record.cluster)
+        case _:
+            return virtual_cluster(record.id)

@@ -1,0 +1,217 @@
+"""The repository in DynamoDB."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from botocore.exceptions import ClientError
+
+from paddock.adapters.dynamodb import keys
+from paddock.adapters.dynamodb.items import from_item, to_item
+from paddock.errors import StoreThrottled
+from paddock.model.cluster import Cluster
+from paddock.model.identity import node_id_prefix
+from paddock.model.ledger import Ledger
+from paddock.model.node import Node
+from paddock.model.operation import Operation, Request
+from paddock.model.virtual_cluster import VirtualCluster
+from paddock.ports.repository import Check, Delete, Put, WriteConflictError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from mypy_boto3_dynamodb import DynamoDBClient
+
+    from paddock.adapters.dynamodb.keys import Key
+    from paddock.ports.repository import Record, Write
+
+_MAX_BATCH_GET = 100
+_THROTTLED = frozenset(
+    {
+        "ProvisionedThroughputExceededException",
+        "ThrottlingException",
+        "RequestLimitExceeded",
+        "InternalServerError",
+    }
+)
+_LOST_RACES = frozenset({"ConditionalCheckFailed", "TransactionConflict"})
+_THROTTLED_REASONS = frozenset({"ThrottlingError", "ProvisionedThroughputExceeded"})
+
+Found = TypeVar("Found", bound="Record")
+
+
+class DynamoDbRepository:
+    """``Repository`` over one table. Every read is strongly consistent, every write is a transaction.
+
+    Transactions carry a token, so a call that botocore repeats after a lost answer is done once. That is why
+    single writes are transactions too, at twice the capacity units of plain ones.
+    """
+
+    def __init__(self, client: DynamoDBClient, table_name: str) -> None:
+        self._client = client
+        self._table = table_name
+
+    def commit(self, *writes: Write) -> None:
+        """See ``Repository.commit``."""
+        items: Any = [self._transact_item(write) for write in writes]
+        try:
+            with _throttling_told():
+                self._client.transact_write_items(TransactItems=items)
+        except ClientError as error:
+            reasons = _cancellation_codes(error)
+            lost = [write for write, code in zip(writes, reasons, strict=False) if code in _LOST_RACES]
+            if lost:
+                raise WriteConflictError(lost) from error
+            if _code(error) == "TransactionInProgressException":
+                raise WriteConflictError(writes) from error
+            if _THROTTLED_REASONS.intersection(reasons):
+                raise StoreThrottled(str(error)) from error
+            raise
+
+    def cluster(self, name: str) -> Cluster | None:
+        """See ``Repository.cluster``."""
+        return self._get(Cluster, keys.cluster(name))
+
+    def clusters(self) -> Sequence[Cluster]:
+        """See ``Repository.clusters``."""
+        return list(self._query(Cluster, keys.CLUSTERS))
+
+    def ledger(self, cluster: str) -> Ledger | None:
+        """See ``Repository.ledger``."""
+        return self._get(Ledger, keys.ledger(cluster))
+
+    def nodes(self, cluster: str) -> Sequence[Node]:
+        """See ``Repository.nodes``."""
+        key = keys.node(cluster, "")
+        return list(self._query(Node, key.pk, begins_with=key.sk))
+
+    def nodes_made_by(self, operation: Operation) -> Sequence[Node]:
+        """See ``Repository.nodes_made_by``."""
+        key = keys.node(operation.cluster, node_id_prefix(operation.id))
+        return list(self._query(Node, key.pk, begins_with=key.sk))
+
+    def nodes_by_id(self, cluster: str, ids: Collection[str]) -> Sequence[Node]:
+        """See ``Repository.nodes_by_id``."""
+        wanted = sorted(set(ids))
+        found: list[Node] = []
+        for start in range(0, len(wanted), _MAX_BATCH_GET):
+            found += self._batch_get(
+                keys.node(cluster, one) for one in wanted[start : start + _MAX_BATCH_GET]
+            )
+        return sorted(found, key=lambda node: node.id)
+
+    def operation(self, operation_id: str) -> Operation | None:
+        """See ``Repository.operation``."""
+        return self._get(Operation, keys.operation(operation_id))
+
+    def request(self, cluster: str, request_id: str) -> Request | None:
+        """See ``Repository.request``."""
+        return self._get(Request, keys.request(request_id, cluster))
+
+    def requests(self, request_id: str) -> Sequence[Request]:
+        """See ``Repository.requests``."""
+        return list(self._query(Request, keys.request(request_id, "").pk))
+
+    def running_operations(self) -> Sequence[str]:
+        """See ``Repository.running_operations``."""
+        pages = self._pages(
+            IndexName=keys.RUNNING_INDEX,
+            KeyConditionExpression="running = :running",
+            ExpressionAttributeValues={":running": {"S": keys.RUNNING}},
+        )
+        return [keys.operation_id(item["pk"]["S"]) for page in pages for item in page["Items"]]
+
+    def virtual_cluster(self, virtual_cluster_id: str) -> VirtualCluster | None:
+        """See ``Repository.virtual_cluster``."""
+        return self._get(VirtualCluster, keys.virtual_cluster(virtual_cluster_id))
+
+    def virtual_clusters(
+        self, limit: int | None = None, after: str = ""
+    ) -> tuple[Sequence[VirtualCluster], str | None]:
+        """See ``Repository.virtual_clusters``."""
+        found: list[VirtualCluster] = []
+        for one in self._query(VirtualCluster, keys.VIRTUAL_CLUSTERS, after=after):
+            if one.deleted:
+                continue
+            if limit is not None and len(found) == limit:
+                return found, found[-1].id
+            found.append(one)
+        return found, None
+
+    def _transact_item(self, write: Write) -> dict[str, Any]:
+        match write:
+            case Put(record, was):
+                return {"Put": {"TableName": self._table, "Item": to_item(record), **_condition(was)}}
+            case Delete(was):
+                return {
+                    "Delete": {"TableName": self._table, "Key": _key(keys.key_of(was)), **_condition(was)}
+                }
+            case Check(was):
+                key = _key(keys.key_of(was))
+                return {"ConditionCheck": {"TableName": self._table, "Key": key, **_condition(was)}}
+
+    def _get(self, kind: type[Found], key: Key) -> Found | None:
+        with _throttling_told():
+            answer = self._client.get_item(TableName=self._table, Key=_key(key), ConsistentRead=True)
+        return from_item(kind, answer["Item"]) if "Item" in answer else None
+
+    def _batch_get(self, wanted: Iterator[Key]) -> Iterator[Node]:
+        request: Any = {self._table: {"Keys": [_key(key) for key in wanted], "ConsistentRead": True}}
+        while request:
+            with _throttling_told():
+                answer = self._client.batch_get_item(RequestItems=request)
+            yield from (from_item(Node, item) for item in answer["Responses"].get(self._table, ()))
+            request = answer.get("UnprocessedKeys")
+
+    def _query(
+        self, kind: type[Found], pk: str, *, begins_with: str = "", after: str = ""
+    ) -> Iterator[Found]:
+        condition, values = "pk = :pk", {":pk": {"S": pk}}
+        if begins_with:
+            condition, values = f"{condition} AND begins_with(sk, :sk)", {**values, ":sk": {"S": begins_with}}
+        elif after:
+            condition, values = f"{condition} AND sk > :sk", {**values, ":sk": {"S": after}}
+        pages = self._pages(
+            KeyConditionExpression=condition, ExpressionAttributeValues=values, ConsistentRead=True
+        )
+        return (from_item(kind, item) for page in pages for item in page["Items"])
+
+    def _pages(self, **query: Any) -> Iterator[Any]:
+        with _throttling_told():
+            yield from self._client.get_paginator("query").paginate(TableName=self._table, **query)
+
+
+@contextmanager
+def _throttling_told() -> Iterator[None]:
+    """Tell the caller that the table is asked too much, after botocore has tried again several times."""
+    try:
+        yield
+    except ClientError as error:
+        if _code(error) in _THROTTLED:
+            raise StoreThrottled(str(error)) from error
+        raise
+
+
+def _condition(was: Record | None) -> dict[str, Any]:
+    """What must be stored for a write to be done: the revision that it was based on, or nothing."""
+    if was is None:
+        return {"ConditionExpression": "attribute_not_exists(pk)"}
+    return {
+        "ConditionExpression": "revision = :was",
+        "ExpressionAttributeValues": {":was": {"N": str(was.revision)}},
+    }
+
+
+def _key(key: Key) -> dict[str, Any]:
+    return {"pk": {"S": key.pk}, "sk": {"S": key.sk}}
+
+
+def _code(error: ClientError) -> str:
+    return error.response.get("Error", {}).get("Code", "")
+
+
+def _cancellation_codes(error: ClientError) -> list[str]:
+    """Why each write of a cancelled transaction was not done, in the order of the writes."""
+    reasons: Any = error.response.get("CancellationReasons", ())
+    return [reason.get("Code", "") for reason in reasons]

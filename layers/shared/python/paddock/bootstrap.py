@@ -1,0 +1,204 @@
+"""The only place that picks adapters. Each use case is here under its own name, bound to them.
+
+Clients are made on first use, so a function pays only for those that it needs.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+import boto3
+from botocore.config import Config
+
+from paddock.adapters.dynamodb.repository import DynamoDbRepository
+from paddock.adapters.ec2 import Ec2Compute
+from paddock.adapters.secrets import SecretCredentials
+from paddock.adapters.step_functions import StepFunctionsWorkflows
+from paddock.adapters.system_clock import SystemClock
+from paddock.reconcile import run
+from paddock.service import (
+    authentication,
+    cluster_status,
+    clusters,
+    create_nodes,
+    lookup,
+    operations,
+    read_nodes,
+    terminate_nodes,
+    virtual_clusters,
+)
+from paddock.service.steps import finish, launch, poll, terminate
+from paddock.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paddock.model.cluster import Cluster
+    from paddock.model.node import Node
+    from paddock.model.operation import Operation
+    from paddock.model.requests import (
+        ClusterWrite,
+        NodeCreationRequest,
+        NodeManagementRequest,
+        VirtualClusterWrite,
+    )
+    from paddock.model.virtual_cluster import VirtualCluster
+    from paddock.ports.clock import Clock
+    from paddock.ports.compute import Compute
+    from paddock.ports.repository import Repository
+    from paddock.ports.workflows import Workflows
+    from paddock.service.steps.outcome import Outcome
+
+# Short enough that an API function can try several times within API Gateway's 29 seconds.
+_API_CALLS = Config(connect_timeout=2, read_timeout=8, retries={"mode": "standard", "total_max_attempts": 3})
+# EC2 launches take their time, and an answer that is given up on is an answer lost.
+_EC2_CALLS = Config(connect_timeout=3, read_timeout=40, retries={"mode": "standard", "total_max_attempts": 3})
+
+
+@cache
+def settings() -> Settings:
+    """The deployment's settings."""
+    return Settings.from_environment()
+
+
+@cache
+def clock() -> Clock:
+    """The clock that all use cases share."""
+    return SystemClock()
+
+
+@cache
+def repository() -> Repository:
+    """The repository."""
+    return DynamoDbRepository(boto3.client("dynamodb", config=_API_CALLS), settings().table_name)
+
+
+@cache
+def workflows() -> Workflows:
+    """The workflow of node operations."""
+    return StepFunctionsWorkflows(
+        boto3.client("stepfunctions", config=_API_CALLS), settings().state_machine_arn
+    )
+
+
+@cache
+def compute() -> Compute:
+    """The cloud."""
+    return Ec2Compute(boto3.client("ec2", config=_EC2_CALLS))
+
+
+@cache
+def _authenticator() -> authentication.Authenticator:
+    client = boto3.client("secretsmanager", config=_API_CALLS)
+    return authentication.Authenticator(SecretCredentials(client, settings().credentials_secret_arn), clock())
+
+
+def authenticated_user(authorization: str) -> str | None:
+    """See ``Authenticator.user``."""
+    return _authenticator().user(authorization)
+
+
+def list_clusters() -> Sequence[Cluster]:
+    """See ``Repository.clusters``."""
+    return repository().clusters()
+
+
+def get_cluster(name: str) -> Cluster:
+    """See ``require_cluster``."""
+    return lookup.require_cluster(repository(), name)
+
+
+def put_cluster(name: str, body: ClusterWrite, expected: int | None) -> tuple[Cluster, bool]:
+    """See ``clusters.put_cluster``."""
+    region = settings().region
+    return clusters.put_cluster(repository(), compute(), clock(), region, name, body, expected)
+
+
+def delete_cluster(name: str, expected: int | None) -> None:
+    """See ``clusters.delete_cluster``."""
+    clusters.delete_cluster(repository(), clock(), name, expected)
+
+
+def get_cluster_status(name: str, *, with_nodes: bool) -> cluster_status.ClusterStatus:
+    """See ``cluster_status``."""
+    return cluster_status.cluster_status(repository(), name, with_nodes=with_nodes)
+
+
+def list_nodes(
+    cluster: str, operation_id: str | None, request_id: str | None
+) -> tuple[Sequence[Node], Operation | None]:
+    """See ``read_nodes.list_nodes``."""
+    return read_nodes.list_nodes(repository(), cluster, operation_id, request_id)
+
+
+def add_nodes(cluster: str, body: NodeCreationRequest) -> tuple[Operation, list[create_nodes.Added]]:
+    """See ``create_nodes.create_nodes``."""
+    return create_nodes.create_nodes(repository(), workflows(), clock(), cluster, body)
+
+
+def end_nodes(
+    cluster: str, body: NodeManagementRequest
+) -> tuple[Operation, list[terminate_nodes.NodeResult]]:
+    """See ``terminate_nodes.terminate_nodes``."""
+    return terminate_nodes.terminate_nodes(repository(), workflows(), clock(), cluster, body)
+
+
+def get_operation(operation_id: str) -> tuple[Operation, Sequence[Node]]:
+    """See ``operations.get_operation``."""
+    return operations.get_operation(repository(), operation_id)
+
+
+def find_operation(request_id: str) -> tuple[Operation, Sequence[Node]] | None:
+    """See ``operations.find_operation``."""
+    return operations.find_operation(repository(), request_id)
+
+
+def write_virtual_cluster(body: VirtualClusterWrite, expected: int | None) -> VirtualCluster:
+    """See ``virtual_clusters.write_virtual_cluster``."""
+    default = settings().default_cluster
+    return virtual_clusters.write_virtual_cluster(repository(), clock(), default, body, expected)
+
+
+def list_virtual_clusters(limit: int | None, after: str) -> tuple[Sequence[VirtualCluster], str | None]:
+    """See ``Repository.virtual_clusters``."""
+    return repository().virtual_clusters(limit, after)
+
+
+def get_virtual_cluster(virtual_cluster_id: str) -> VirtualCluster:
+    """See ``virtual_clusters.get_virtual_cluster``."""
+    return virtual_clusters.get_virtual_cluster(repository(), virtual_cluster_id)
+
+
+def delete_virtual_cluster(
+    virtual_cluster_id: str, expected: int | None, *, terminate: bool
+) -> VirtualCluster:
+    """See ``virtual_clusters.delete_virtual_cluster``."""
+    return virtual_clusters.delete_virtual_cluster(
+        repository(), workflows(), clock(), virtual_cluster_id, expected, terminate=terminate
+    )
+
+
+def launch_step(operation_id: str, polls: int) -> Outcome:
+    """See ``steps.launch``."""
+    return launch.launch(repository(), compute(), clock(), operation_id, polls)
+
+
+def terminate_step(operation_id: str, polls: int) -> Outcome:
+    """See ``steps.terminate``."""
+    return terminate.terminate(repository(), compute(), clock(), operation_id, polls)
+
+
+def poll_step(operation_id: str, polls: int) -> Outcome:
+    """See ``steps.poll``."""
+    return poll.poll(repository(), compute(), clock(), operation_id, polls)
+
+
+def finish_step(operation_id: str, polls: int) -> Outcome:
+    """See ``steps.finish``."""
+    return finish.finish(repository(), compute(), workflows(), clock(), operation_id, polls)
+
+
+def reconcile() -> run.Report:
+    """See ``reconcile.run``."""
+    return run.reconcile(repository(), compute(), workflows(), clock())

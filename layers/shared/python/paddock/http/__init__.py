@@ -1,0 +1,1 @@
+"""Between API Gateway's events and the use cases: requests, replies, errors and views."""

@@ -1,0 +1,56 @@
+"""What every API function does around its use case."""
+
+from __future__ import annotations
+
+from functools import wraps
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from paddock.errors import PaddockError
+from paddock.http.request import Request
+from paddock.observability import logger
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+    from paddock.http.errors import Surface
+    from paddock.http.reply import Reply
+
+    Handler = Callable[[dict[str, Any], LambdaContext], dict[str, Any]]
+
+
+def endpoint(surface: Surface) -> Callable[[Callable[[Request], Reply]], Handler]:
+    """Make a Lambda handler of a function from request to reply; errors become the surface's answers."""
+
+    def decorate(answer: Callable[[Request], Reply]) -> Handler:
+        @wraps(answer)
+        @logger.inject_lambda_context(clear_state=True)
+        def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  # noqa: ARG001
+            request = Request(event)
+            names = ("cluster", "operation", "virtualCluster")
+            logger.append_keys(**{name: request.path(name) for name in names if request.path(name)})
+            began = perf_counter()
+            try:
+                reply = answer(request)
+            except PaddockError as error:
+                reply = surface.reply(error)
+                logger.info("refused", extra={"error": type(error).__name__, "reason": error.message})
+            except Exception as error:  # noqa: BLE001 - the outermost boundary: a client gets JSON, whatever happened
+                logger.exception("unforeseen")
+                reply = surface.reply(error)
+            logger.info(
+                "answered",
+                extra={
+                    "method": request.method,
+                    "route": request.resource,
+                    "status": int(reply.status),
+                    "duration_ms": round((perf_counter() - began) * 1000),
+                },
+            )
+            return reply.to_gateway()
+
+        return handler
+
+    return decorate

@@ -1,0 +1,84 @@
+"""The one table from errors to status codes and stable words, and each surface's way to say them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+from paddock import errors
+from paddock.errors import PaddockError
+from paddock.http.reply import Reply, etag
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_RETRY_AFTER_SECONDS = "5"
+
+# An error is answered as the first of its types, its own and its ancestors', that stands here.
+STATUS: Mapping[type[Exception], HTTPStatus] = {
+    errors.MalformedBody: HTTPStatus.BAD_REQUEST,
+    errors.InvalidRequest: HTTPStatus.BAD_REQUEST,
+    errors.RecordTooLarge: HTTPStatus.BAD_REQUEST,
+    errors.TooManyChanges: HTTPStatus.BAD_REQUEST,
+    errors.NotFound: HTTPStatus.NOT_FOUND,
+    errors.MethodNotAllowed: HTTPStatus.METHOD_NOT_ALLOWED,
+    errors.RevisionConflict: HTTPStatus.CONFLICT,
+    errors.DuplicateRequest: HTTPStatus.CONFLICT,
+    errors.ImmutableAttribute: HTTPStatus.CONFLICT,
+    errors.NodesInUse: HTTPStatus.CONFLICT,
+    errors.InsufficientNodes: HTTPStatus.CONFLICT,
+    errors.Busy: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.StoreThrottled: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.WorkflowsUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.ComputeThrottled: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.ComputeUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
+    Exception: HTTPStatus.INTERNAL_SERVER_ERROR,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """One family of routes: how it words an error, and the status codes that its clients expect instead."""
+
+    body: Callable[[str, str, Mapping[str, Any]], Any]
+    overrides: Mapping[type[Exception], HTTPStatus]
+
+    def reply(self, error: Exception) -> Reply:
+        """The answer to an error. One that nobody foresaw says nothing about itself."""
+        status = self._status(error)
+        if not isinstance(error, PaddockError):
+            return Reply(status, self.body("InternalError", "something unforeseen went wrong, try again", {}))
+        headers = {"Retry-After": _RETRY_AFTER_SECONDS} if status >= HTTPStatus.INTERNAL_SERVER_ERROR else {}
+        if isinstance(error, errors.MethodNotAllowed):
+            headers["Allow"] = ", ".join(error.facts["allow"])
+        if isinstance(error, errors.RevisionConflict):
+            headers |= etag(error.facts["revision"])
+        return Reply(status, self.body(type(error).__name__, error.message, error.facts), headers)
+
+    def _status(self, error: Exception) -> HTTPStatus:
+        known = {**STATUS, **self.overrides}
+        return next(known[kind] for kind in type(error).__mro__ if kind in known)
+
+
+def _message_and_detail(code: str, message: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {"Message": message, "Detail": code, **facts}
+
+
+def _result(code: str, message: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {"result": False, "msg": message, "data": {"code": code, **facts}}
+
+
+def _both(code: str, message: str, facts: Mapping[str, Any]) -> dict[str, Any]:
+    return {**_message_and_detail(code, message, facts), **_result(code, message, facts)}
+
+
+CLUSTERS = Surface(_message_and_detail, {})
+# Autoscalers expect 400 for what is not JSON, and 409 for all else that is wrong with a body.
+NODES = Surface(
+    _message_and_detail,
+    {errors.InvalidRequest: HTTPStatus.CONFLICT, errors.RecordTooLarge: HTTPStatus.CONFLICT},
+)
+VIRTUAL_CLUSTERS = Surface(_result, {})
+# Where nobody can tell whose client it is.
+ANYWHERE = Surface(_both, {})

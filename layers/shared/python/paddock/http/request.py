@@ -1,0 +1,187 @@
+"""What a client sent, read from API Gateway's event."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import unquote
+
+from pydantic import BaseModel, ValidationError
+
+from paddock.errors import InvalidRequest, MalformedBody
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pydantic_core import ErrorDetails
+
+_MAX_ERRORS_TOLD = 5
+_TRUTH = {"true": True, "1": True, "false": False, "0": False}
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class Request:
+    """One request. Bodies are JSON whatever their content type says, for clients say anything, or nothing."""
+
+    def __init__(self, event: Mapping[str, Any]) -> None:
+        self._event = event
+        self.method: str = event.get("httpMethod") or ""
+        self.resource: str = event.get("resource") or ""
+        self.url_path: str = event.get("path") or ""
+
+    def path(self, name: str) -> str:
+        """A path parameter, decoded; what it may hold has no ``%``, so decoding it twice does no harm."""
+        return unquote((self._event.get("pathParameters") or {}).get(name) or "")
+
+    def query(self, name: str) -> str | None:
+        """A query parameter, ``None`` if it is not there."""
+        value: str | None = (self._event.get("queryStringParameters") or {}).get(name)
+        return value
+
+    def flag(self, name: str) -> bool:
+        """A query parameter that is true or false, false if it is not there. Raises ``InvalidRequest``."""
+        text = (self.query(name) or "false").lower()
+        if text not in _TRUTH:
+            msg = f"{name} must be true or false, not {text[:40]!r}"
+            raise InvalidRequest(msg)
+        return _TRUTH[text]
+
+    def limit(self, name: str, most: int) -> int | None:
+        """A query parameter that is a whole number from 1 to ``most``. Raises ``InvalidRequest``."""
+        text = self.query(name)
+        if text is None:
+            return None
+        if not (
+            text.isascii() and text.isdigit() and len(text) < len(str(most)) + 1 and 1 <= int(text) <= most
+        ):
+            msg = f"{name} must be a whole number from 1 to {most}"
+            raise InvalidRequest(msg)
+        return int(text)
+
+    def revision(self, in_body: int | None = None) -> int | None:
+        """The revision that the client says it read: in ``If-Match``, in the body, or in the query.
+
+        ``None`` where it says none. Raises ``InvalidRequest`` where two of them differ.
+        """
+        told = {
+            revision
+            for revision in (in_body, self._if_match(), self._revision_in_query())
+            if revision is not None
+        }
+        if len(told) > 1:
+            msg = "If-Match and revision must name the same revision"
+            raise InvalidRequest(msg)
+        return told.pop() if told else None
+
+    def body(self, model: type[Model]) -> Model:
+        """The body as a document of this kind. Raises ``MalformedBody`` and ``InvalidRequest``."""
+        document = parse_json(self._text())
+        try:
+            return model.model_validate(document)
+        except ValidationError as error:
+            raise InvalidRequest(_explain(error, model)) from error
+
+    def location_of(self, operation_id: str) -> dict[str, str]:
+        """The header that says where an operation can be watched, relative to this request's URL.
+
+        It holds whatever host, stage or prefix the client used, which an absolute one would have to guess.
+        """
+        up_to_root = "../" * (self.url_path.count("/") - 1)
+        return {"Location": f"{up_to_root}operations/{operation_id}"}
+
+    def _text(self) -> str:
+        text: str = self._event.get("body") or ""
+        if not self._event.get("isBase64Encoded"):
+            return text
+        try:
+            return base64.b64decode(text, validate=True).decode()
+        except (binascii.Error, UnicodeDecodeError) as error:
+            msg = "the body must be UTF-8 text"
+            raise MalformedBody(msg) from error
+
+    def _header(self, name: str) -> str | None:
+        headers: dict[str, str] = self._event.get("headers") or {}
+        return next((value for key, value in headers.items() if key.lower() == name), None)
+
+    def _if_match(self) -> int | None:
+        tag = (self._header("if-match") or "").strip()
+        return _to_revision("If-Match", tag.removeprefix("W/").strip('"')) if tag else None
+
+    def _revision_in_query(self) -> int | None:
+        text = self.query("revision")
+        return _to_revision("revision", text) if text is not None else None
+
+
+def parse_json(text: str) -> Any:
+    """A JSON document, read strictly: no key twice, no NaN, no lone surrogates. Raises ``MalformedBody``."""
+    try:
+        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+        # A lone surrogate is no character; it could be neither stored nor sent back.
+        json.dumps(document, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        msg = f"the body must be a JSON document: {reason[:200]}"
+        raise MalformedBody(msg) from error
+    return document
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document = dict(pairs)
+    if len(document) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        msg = f"the key {twice!r} is there twice"
+        raise ValueError(msg)
+    return document
+
+
+def _refuse_constant(name: str) -> None:
+    msg = f"{name} is not a JSON number"
+    raise ValueError(msg)
+
+
+def _to_revision(name: str, text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 20):  # noqa: PLR2004 - digits of 2^63
+        msg = f"{name} must be a revision, a whole number"
+        raise InvalidRequest(msg)
+    return int(text)
+
+
+def _explain(error: ValidationError, model: type[BaseModel]) -> str:
+    """What must be true of the body, for the first few faults in it."""
+    faults = error.errors(include_url=False, include_context=False)
+    told = "; ".join(_explain_one(fault, model) for fault in faults[:_MAX_ERRORS_TOLD])
+    more = len(faults) - _MAX_ERRORS_TOLD
+    return told + (f"; and {more} more" if more > 0 else "")
+
+
+def _explain_one(fault: ErrorDetails, model: type[BaseModel]) -> str:
+    where = ".".join(str(part)[:80] for part in fault["loc"] if part != "[key]") or "the body"
+    if fault["type"] != "extra_forbidden":
+        return f"{where}: {fault['msg'].removeprefix('Value error, ')}"
+    near = get_close_matches(str(fault["loc"][-1]), _field_names(model, fault["loc"][:-1]), n=1, cutoff=0)
+    hint = f", the nearest known one is {near[0]}" if near else ""
+    return f"{where}: unknown field{hint}"
+
+
+def _field_names(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:
+    """The names that the document at this place of the body may have."""
+    schema = model.model_json_schema()
+    here = schema
+    for part in path:
+        here = _resolve(schema, here)
+        here = here.get("items", {}) if isinstance(part, int) else here.get("properties", {}).get(part, {})
+    return list(_resolve(schema, here).get("properties", {}))
+
+
+def _resolve(schema: dict[str, Any], here: dict[str, Any]) -> dict[str, Any]:
+    options = [here, *here.get("anyOf", ()), *here.get("allOf", ())]
+    for option in options:
+        if "$ref" in option:
+            resolved: dict[str, Any] = schema["$defs"][option["$ref"].rsplit("/", 1)[-1]]
+            return resolved
+    return here

@@ -1,0 +1,103 @@
+"""Nodes and operations, in the shapes that autoscalers read."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from paddock.model.node import NodeStatus
+from paddock.model.operation import SECOND_NS, Action
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paddock.model.node import Node
+    from paddock.model.operation import Operation
+    from paddock.service.create_nodes import Added
+    from paddock.service.terminate_nodes import NodeResult
+
+
+def node_view(node: Node) -> dict[str, Any]:
+    """A node. Attributes that a client gave of its own stand beside ours, and never in their place."""
+    return {
+        **node.attributes,
+        "Name": node.name,
+        "NodeId": node.id,
+        "Template": node.spec.node_array,
+        "MachineType": node.spec.machine_type,
+        "Status": node.status,
+        "State": node.status,
+        "TargetState": node.target_state,
+        "StatusMessage": node.status_message,
+        "Hostname": node.hostname or None,
+        "PrivateIp": node.private_ip or None,
+        "InstanceId": node.instance_id or None,
+        "CoreCount": node.spec.vcpu_count,
+        "Memory": node.spec.memory,
+        "PlacementGroupId": node.placement_group_id or None,
+        "Interruptible": node.spec.interruptible,
+        "KeepAlive": node.keep_alive,
+        "Configuration": node.configuration,
+        "RequestId": node.request_id or None,
+        "VirtualCluster": node.virtual_cluster or None,
+    }
+
+
+def node_list_view(nodes: Sequence[Node], operation: Operation | None) -> dict[str, Any]:
+    """``NodeList``."""
+    view: dict[str, Any] = {"nodes": [node_view(node) for node in nodes]}
+    if operation is not None:
+        view["operation"] = operation_view(operation, nodes)
+    return view
+
+
+def creation_view(operation: Operation, added: Sequence[Added]) -> dict[str, Any]:
+    """``NodeCreationResult``: a message only where a set was not added whole."""
+    sets = [{"added": one.count, **({"message": one.message} if one.message else {})} for one in added]
+    return {"operationId": operation.id, "sets": sets}
+
+
+def management_view(operation: Operation, results: Sequence[NodeResult]) -> dict[str, Any]:
+    """``NodeManagementResult``."""
+    return {"operationId": operation.id, "nodes": [_result_view(one) for one in results]}
+
+
+def operation_view(operation: Operation, nodes: Sequence[Node]) -> dict[str, Any]:
+    """``OperationStatus``: the two documented fields, and what else there is to know."""
+    return {
+        "action": operation.action,
+        "startTime": _time(operation.start_time),
+        "operationId": operation.id,
+        "cluster": operation.cluster,
+        "requestId": operation.request_id or None,
+        "state": operation.state,
+        "finishTime": _time(operation.finish_time) if operation.finish_time else None,
+        "progress": _progress(operation, nodes),
+        "nodes": [{"id": node.id, "name": node.name, "status": node.status} for node in nodes],
+        "error": operation.error or None,
+    }
+
+
+def _result_view(result: NodeResult) -> dict[str, Any]:
+    view = {"name": result.node.name, "id": result.node.id}
+    return {**view, "status": "Error", "error": result.error} if result.error else {**view, "status": "OK"}
+
+
+def _progress(operation: Operation, nodes: Sequence[Node]) -> dict[str, int]:
+    if not operation.is_running:
+        succeeded, failed = operation.succeeded, operation.failed
+    elif operation.action is Action.CREATE:
+        succeeded = sum(node.status is NodeStatus.READY for node in nodes)
+        failed = sum(node.status is NodeStatus.FAILED for node in nodes)
+    else:
+        succeeded, failed = operation.total - len(nodes), 0
+    return {
+        "total": operation.total,
+        "succeeded": succeeded,
+        "failed": failed,
+        "running": operation.total - succeeded - failed,
+    }
+
+
+def _time(nanoseconds: int) -> str:
+    return datetime.fromtimestamp(nanoseconds // SECOND_NS, UTC).isoformat()

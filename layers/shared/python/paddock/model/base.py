@@ -1,0 +1,35 @@
+"""What every document that a client sends has in common."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+# One cluster never holds more active nodes than this, whatever its definition says.
+MAX_NODES = 10_000
+MAX_COUNT = 1_000_000_000
+MAX_REVISION = 2**63 - 1
+
+
+class Document(BaseModel):
+    """A strict JSON object: camelCase names, no unknown fields, no number from a string or a boolean."""
+
+    model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True)
+
+
+def _digits_as_int(value: Any) -> Any:
+    """Revisions exceed 2^53, so clients whose numbers are doubles send them as strings."""
+    if (
+        isinstance(value, str)
+        and value.isascii()
+        and value.isdigit()
+        and len(value) <= len(str(MAX_REVISION))
+    ):
+        return int(value)
+    return value
+
+
+Revision = Annotated[int, BeforeValidator(_digits_as_int), Field(ge=0, le=MAX_REVISION)]
+Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]

@@ -1,0 +1,54 @@
+"""Ids and revisions.
+
+An operation's id is a random UUID whose last five digits are zero; the ids of the nodes that it makes are the
+same UUID with their index, in decimal, in that place. So the records of a create can be written again with
+the same result, a node tells its operation, and a set of node ids is as short as a set of names.
+"""
+
+from __future__ import annotations
+
+import re
+from uuid import UUID, uuid4, uuid5
+
+_INDEX_DIGITS = 5
+_ID = re.compile(r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
+
+
+def new_operation_id() -> str:
+    """A fresh operation id."""
+    return str(uuid4())[:-_INDEX_DIGITS] + "0" * _INDEX_DIGITS
+
+
+def derived_operation_id(operation_id: str) -> str:
+    """The id of the operation that cleans up after this one; each call gives the same."""
+    return str(uuid5(UUID(operation_id), "clean-up"))[:-_INDEX_DIGITS] + "0" * _INDEX_DIGITS
+
+
+def node_id(operation_id: str, index: int) -> str:
+    """The id of an operation's node; ``index`` counts from 1."""
+    return f"{operation_id[:-_INDEX_DIGITS]}{index:0{_INDEX_DIGITS}}"
+
+
+def operation_of(node_id: str) -> str:
+    """The id of the operation that made this node."""
+    return node_id[:-_INDEX_DIGITS] + "0" * _INDEX_DIGITS
+
+
+def node_index(node_id: str) -> int:
+    """A node's index among the nodes of its operation."""
+    return int(node_id[-_INDEX_DIGITS:])
+
+
+def node_id_prefix(operation_id: str) -> str:
+    """What the ids of all nodes of an operation start with."""
+    return operation_id[:-_INDEX_DIGITS]
+
+
+def is_id(text: str) -> bool:
+    """Whether this can be an id at all; anything else need not be looked up."""
+    return bool(_ID.match(text))
+
+
+def next_revision(now_ns: int, previous: int = 0) -> int:
+    """A revision above the previous one, also when the clock stands behind it."""
+    return max(now_ns, previous + 1)

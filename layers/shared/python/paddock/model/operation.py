@@ -1,0 +1,132 @@
+"""An operation: one asynchronous change of many nodes, driven to its end by the workflow."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from paddock.model.identity import node_id
+from paddock.model.names import NameSet
+from paddock.model.node import LaunchSpec, Node, NodeStatus
+
+SECOND_NS = 1_000_000_000
+DEADLINE_NS = 30 * 60 * SECOND_NS
+RETENTION_NS = 30 * 24 * 3600 * SECOND_NS
+
+
+class Action(StrEnum):
+    """What an operation does to its nodes."""
+
+    CREATE = "create"
+    TERMINATE = "terminate"
+
+
+class OperationState(StrEnum):
+    """Running, or how it ended."""
+
+    RUNNING = "Running"
+    SUCCEEDED = "Succeeded"
+    PARTIALLY_SUCCEEDED = "PartiallySucceeded"
+    FAILED = "Failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeGroup:
+    """Nodes of one create that differ in id and name only. Their indexes follow each other from ``first``."""
+
+    spec: LaunchSpec
+    first: int
+    names: dict[str, str]
+    placement_group_id: str = ""
+    keep_alive: bool = False
+    attributes: dict[str, Any] = field(default_factory=dict)
+    configuration: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchBatch:
+    """Nodes that one launch call asks for, written down before the call.
+
+    The nodes are those with indexes ``first`` to ``first + count - 1``, and the i-th of the launched
+    instances is the i-th node's, whatever has happened to other nodes since.
+    """
+
+    number: int
+    first: int
+    count: int
+    spec: LaunchSpec
+    placement_group_id: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """One operation. Times are in ns since the epoch, ``finish_time`` 0 while it runs.
+
+    ``groups`` are the nodes of a create, ``node_ids`` (a ``NameSet`` document) those of any other action.
+    ``total`` counts the nodes it is about; ``errors`` holds a reason for each that cannot be changed now.
+    ``forced``: KeepAlive does not hold nodes back. ``launched_to``: indexes up to this one have been through
+    a launch call that was answered, or are not wanted any more. ``attempt`` counts workflow executions.
+    """
+
+    id: str
+    cluster: str
+    action: Action
+    revision: int
+    state: OperationState
+    start_time: int
+    deadline: int
+    total: int
+    request_id: str = ""
+    finish_time: int = 0
+    attempt: int = 1
+    groups: tuple[NodeGroup, ...] = ()
+    node_ids: dict[str, str] = field(default_factory=dict)
+    forced: bool = False
+    batch: LaunchBatch | None = None
+    batches: int = 0
+    launched_to: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    errors: dict[str, str] = field(default_factory=dict)
+    error: str = ""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the operation has not ended yet."""
+        return self.state is OperationState.RUNNING
+
+    def managed_ids(self) -> list[str]:
+        """The ids of the nodes of an action that makes none."""
+        return list(NameSet.from_document(self.node_ids))
+
+    def planned_nodes(self) -> list[Node]:
+        """The records of a create's nodes as they are first written; each call gives the same."""
+        return [
+            Node(
+                id=node_id(self.id, group.first + offset),
+                cluster=self.cluster,
+                name=name,
+                revision=self.start_time,
+                spec=group.spec,
+                status=NodeStatus.ACQUIRING,
+                placement_group_id=group.placement_group_id,
+                request_id=self.request_id,
+                keep_alive=group.keep_alive,
+                attributes=group.attributes,
+                configuration=group.configuration,
+                created_at=self.start_time,
+            )
+            for group in self.groups
+            for offset, name in enumerate(NameSet.from_document(group.names))
+        ]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Request:
+    """That a caller's request id was used in a cluster, and for what."""
+
+    request_id: str
+    cluster: str
+    operation_id: str
+    revision: int

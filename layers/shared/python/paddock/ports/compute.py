@@ -1,0 +1,117 @@
+"""What Paddock asks of the cloud that runs instances.
+
+Callers build on these promises, so every adapter and every fake keeps them:
+
+* ``launch`` is idempotent by ``client_token``: the same request again answers with the same instances and
+  launches nothing. The same token with other parameters is refused with ``LaunchRefused``.
+* ``describe`` may lag behind ``launch`` by minutes: an instance that is absent from the answer is *not seen
+  yet*, which is not the same as gone. An error is raised, never turned into an empty answer.
+* ``terminate`` is idempotent, reports per instance, and one refusal never holds back the others.
+* Any method may raise ``ComputeThrottled`` (nothing was done; ask again later) or ``ComputeUnavailable``
+  (the outcome is unknown; ask again with the same token).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+
+class InstanceState(StrEnum):
+    """EC2's names for the life of an instance."""
+
+    PENDING = "pending"
+    RUNNING = "running"
+    STOPPING = "stopping"
+    STOPPED = "stopped"
+    SHUTTING_DOWN = "shutting-down"
+    TERMINATED = "terminated"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Instance:
+    """One instance as the cloud describes it. Addresses are empty until the cloud has given them."""
+
+    id: str
+    state: InstanceState
+    private_ip: str = ""
+    private_dns_name: str = ""
+    public_dns_name: str = ""
+    state_reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchRequest:
+    """``count`` equal instances, asked for in one call.
+
+    ``client_token`` has at most 64 ASCII characters. ``subnet_ids`` are alternatives, tried in order.
+    ``placement_group`` is a cluster placement group's name in the cloud, or empty; it is made when absent.
+    """
+
+    client_token: str
+    cluster: str
+    operation_id: str
+    count: int
+    instance_type: str
+    launch_template_id: str
+    launch_template_version: str
+    subnet_ids: tuple[str, ...]
+    interruptible: bool = False
+    placement_group: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """Why fewer instances than asked for were launched: the cloud's code and its text."""
+
+    code: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LaunchResult:
+    """Ids of the launched instances, sorted, so that a repeated call pairs them with the same nodes."""
+
+    instance_ids: tuple[str, ...]
+    refusals: tuple[Refusal, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MachineFacts:
+    """What an instance type is. ``memory_gib`` in GiB; ``infiniband`` says whether it supports EFA."""
+
+    vcpu_count: int
+    pcpu_count: int
+    memory_gib: float
+    gpu_count: int
+    infiniband: bool
+
+
+class Compute(Protocol):
+    """Launches, observes and ends instances. See the module's docstring for what holds for all methods."""
+
+    def launch(self, request: LaunchRequest) -> LaunchResult:
+        """Launch up to ``request.count`` instances, tagged with cluster and operation.
+
+        A shortage is an answer (fewer ids, and ``refusals``), not an error. Raises ``LaunchRefused`` when the
+        request itself cannot be served (unknown launch template, mismatched token, no permission).
+        """
+
+    def describe(self, instance_ids: Collection[str]) -> Mapping[str, Instance]:
+        """The instances among ``instance_ids`` that the cloud shows now, by id; any number of ids."""
+
+    def launched_by(self, cluster: str, operation_id: str) -> Sequence[Instance]:
+        """Every instance tagged with this cluster and operation, terminated ones that still show included."""
+
+    def terminate(self, instance_ids: Collection[str]) -> Mapping[str, str]:
+        """End instances; any number of ids. Answers the refused ones with a reason, by id.
+
+        An id that the cloud does not know is not a refusal: ``describe`` tells in time whether it is gone.
+        """
+
+    def machine_facts(self, instance_types: Collection[str]) -> Mapping[str, MachineFacts]:
+        """The facts of those among ``instance_types`` that the cloud offers, by instance type."""

@@ -1,0 +1,115 @@
+"""Where Paddock's records are kept.
+
+Every record has a revision, and every write names the record that it was based on. That is the whole of the
+concurrency control: a use case reads, decides, and commits; when anything that it based its decision on has
+changed since, nothing is written and it is told.
+
+All reads are strongly consistent, but for ``running_operations``. Any method may raise ``StoreThrottled``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from paddock.model.cluster import Cluster
+from paddock.model.ledger import Ledger
+from paddock.model.node import Node
+from paddock.model.operation import Operation, Request
+from paddock.model.virtual_cluster import VirtualCluster
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+Record = Cluster | Ledger | Node | Operation | Request | VirtualCluster
+
+# DynamoDB's limit on the writes of one transaction.
+MAX_WRITES = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Put:
+    """Write ``record``, if what is stored is still ``was``; ``None``: if nothing is stored."""
+
+    record: Record
+    was: Record | None
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Remove the record, if what is stored is still ``was``."""
+
+    was: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Write nothing, but only let the others be written if what is stored is still ``was``."""
+
+    was: Record
+
+
+Write = Put | Delete | Check
+
+
+class WriteConflictError(Exception):
+    """Nothing was written, for these writes found something else than they were based on.
+
+    ``writes`` may name fewer than all of them, and never none.
+    """
+
+    def __init__(self, writes: Sequence[Write]) -> None:
+        super().__init__(f"{len(writes)} records changed since they were read")
+        self.writes = tuple(writes)
+
+
+class Repository(Protocol):
+    """Reads of every kind, and one way to write."""
+
+    def commit(self, *writes: Write) -> None:
+        """Do all of up to ``MAX_WRITES`` writes, to different records, or none.
+
+        Raises ``WriteConflictError``, and ``RecordTooLarge`` for a record that cannot be stored. When the
+        call fails in any other way, it may or may not have been done: read again.
+        """
+
+    def cluster(self, name: str) -> Cluster | None:
+        """The cluster of this name."""
+
+    def clusters(self) -> Sequence[Cluster]:
+        """All clusters, by name."""
+
+    def ledger(self, cluster: str) -> Ledger | None:
+        """The ledger of a cluster; there is one exactly as long as the cluster exists."""
+
+    def nodes(self, cluster: str) -> Sequence[Node]:
+        """All nodes of a cluster, in the order of their ids."""
+
+    def nodes_made_by(self, operation: Operation) -> Sequence[Node]:
+        """Those of the nodes of a create that exist, in the order of their ids."""
+
+    def nodes_by_id(self, cluster: str, ids: Collection[str]) -> Sequence[Node]:
+        """Those of these nodes that exist, in the order of their ids."""
+
+    def operation(self, operation_id: str) -> Operation | None:
+        """The operation of this id."""
+
+    def request(self, cluster: str, request_id: str) -> Request | None:
+        """What a request id was used for in a cluster."""
+
+    def requests(self, request_id: str) -> Sequence[Request]:
+        """What a request id was used for, in all clusters."""
+
+    def running_operations(self) -> Sequence[str]:
+        """The ids of the operations that run. Eventually consistent: some may be missing, or have ended."""
+
+    def virtual_cluster(self, virtual_cluster_id: str) -> VirtualCluster | None:
+        """The virtual cluster of this id; a deleted one that is still remembered included."""
+
+    def virtual_clusters(
+        self, limit: int | None = None, after: str = ""
+    ) -> tuple[Sequence[VirtualCluster], str | None]:
+        """Virtual clusters by id, deleted ones left out, from the first id above ``after``.
+
+        At most ``limit`` of them, and the id to go on after where there may be more.
+        """

@@ -1,0 +1,33 @@
+"""Expire: an operation that runs long after its deadline is ended here, whatever became of its workflow."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paddock.model.operation import SECOND_NS
+from paddock.service.steps.finish import finish
+
+if TYPE_CHECKING:
+    from paddock.model.operation import Operation
+    from paddock.ports.clock import Clock
+    from paddock.ports.compute import Compute
+    from paddock.ports.repository import Repository
+    from paddock.ports.workflows import Workflows
+
+# The workflow ends its operation at the deadline by itself; this is the time that it is given to do so.
+WORKFLOW_GRACE_NS = 600 * SECOND_NS
+
+
+def is_overdue(operation: Operation, now: int) -> bool:
+    """Whether the workflow has had its time."""
+    return operation.is_running and now >= operation.deadline + WORKFLOW_GRACE_NS
+
+
+def expire(
+    repository: Repository, compute: Compute, workflows: Workflows, clock: Clock, operation: Operation
+) -> bool:
+    """End the operation if it is overdue; tells whether it was."""
+    if not is_overdue(operation, clock.now()):
+        return False
+    finish(repository, compute, workflows, clock, operation.id, polls=0)
+    return True

@@ -1,0 +1,39 @@
+"""Resume: an operation that runs must have a live execution."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from paddock.model.identity import next_revision
+from paddock.model.operation import SECOND_NS
+from paddock.ports.repository import Put
+
+if TYPE_CHECKING:
+    from paddock.model.operation import Operation
+    from paddock.ports.clock import Clock
+    from paddock.ports.repository import Repository
+    from paddock.ports.workflows import Workflows
+
+# The request that recorded the operation is given this long to start the workflow itself.
+REQUEST_GRACE_NS = 60 * SECOND_NS
+
+
+def needs_execution(operation: Operation, now: int) -> bool:
+    """Whether an execution should have been started by now."""
+    return operation.is_running and now >= operation.start_time + REQUEST_GRACE_NS
+
+
+def resume(repository: Repository, workflows: Workflows, clock: Clock, operation: Operation) -> bool:
+    """Start the operation again where its execution is not live; tells whether it did.
+
+    A new execution has a new name, so the attempt is counted first; of two reconcilers one wins that write.
+    Where this one crashes after it, the next finds no execution of that attempt, and counts again.
+    """
+    if not needs_execution(operation, clock.now()) or workflows.is_live(operation):
+        return False
+    revision = next_revision(clock.now(), operation.revision)
+    again = replace(operation, attempt=operation.attempt + 1, revision=revision)
+    repository.commit(Put(again, was=operation))
+    workflows.start(again)
+    return True

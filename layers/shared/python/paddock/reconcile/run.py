@@ -1,0 +1,65 @@
+"""One run of the reconciler: each step looks at each running operation, and one failure stops no other."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paddock.errors import PaddockError
+from paddock.ports.repository import WriteConflictError
+from paddock.reconcile.expire import expire
+from paddock.reconcile.resume import resume
+
+if TYPE_CHECKING:
+    from paddock.ports.clock import Clock
+    from paddock.ports.compute import Compute
+    from paddock.ports.repository import Repository
+    from paddock.ports.workflows import Workflows
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Report:
+    """What one run did, in numbers of operations."""
+
+    seen: int = 0
+    resumed: int = 0
+    expired: int = 0
+    failed: int = 0
+
+
+def reconcile(repository: Repository, compute: Compute, workflows: Workflows, clock: Clock) -> Report:
+    """Bring every running operation back on its way. Two runs at once do no harm."""
+    report = Report()
+    for operation_id in repository.running_operations():
+        report.seen += 1
+        try:
+            _reconcile_operation(repository, compute, workflows, clock, operation_id, report)
+        except WriteConflictError:
+            # Somebody else has moved it on; the next run sees where to.
+            logger.info("operation changed meanwhile", extra={"operation_id": operation_id})
+        except PaddockError as error:
+            report.failed += 1
+            logger.warning(
+                "operation not reconciled", extra={"operation_id": operation_id, "reason": error.message}
+            )
+    return report
+
+
+def _reconcile_operation(
+    repository: Repository,
+    compute: Compute,
+    workflows: Workflows,
+    clock: Clock,
+    operation_id: str,
+    report: Report,
+) -> None:
+    operation = repository.operation(operation_id)
+    if operation is None:
+        return
+    if expire(repository, compute, workflows, clock, operation):
+        report.expired += 1
+    elif resume(repository, workflows, clock, operation):
+        report.resumed += 1

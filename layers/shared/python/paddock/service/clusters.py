@@ -1,0 +1,138 @@
+"""Clusters: written whole, on condition of their revision."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paddock.errors import InvalidRequest, NodesInUse, RevisionConflict
+from paddock.model.cluster import Cluster
+from paddock.model.definition import CLUSTER_NAME, bucket_id, is_cluster_name
+from paddock.model.identity import next_revision
+from paddock.model.ledger import Ledger
+from paddock.ports.repository import Check, Delete, Put
+from paddock.service.contention import until_won
+from paddock.service.lookup import require_cluster, require_ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from paddock.model.definition import Bucket, ClusterDefinition
+    from paddock.model.requests import ClusterWrite
+    from paddock.ports.clock import Clock
+    from paddock.ports.compute import Compute, MachineFacts
+    from paddock.ports.repository import Repository
+
+
+def put_cluster(
+    repository: Repository,
+    compute: Compute,
+    clock: Clock,
+    region: str,
+    name: str,
+    body: ClusterWrite,
+    expected: int | None,
+) -> tuple[Cluster, bool]:
+    """Create the cluster, or replace its definition; answers it, and whether it is new.
+
+    ``expected`` is the revision that the writer last read, ``None`` or 0 to create. Machine facts that the
+    definition leaves out are what the cloud says. Raises ``RevisionConflict``, ``InvalidRequest`` for an
+    instance type that the cloud does not offer or a region that is not the deployment's, and ``NodesInUse``
+    for a bucket that nodes still use and the new definition has no longer.
+    """
+    if not is_cluster_name(name) or body.name not in (None, name):
+        msg = f"the path and the body must have the same name, matching {CLUSTER_NAME}"
+        raise InvalidRequest(msg)
+    definition = body.definition()
+
+    def attempt() -> tuple[Cluster, bool]:
+        current = repository.cluster(name)
+        _require_revision(name, current, expected)
+        _require_region(definition, region)
+        complete = _with_facts(compute, definition)
+        now = clock.now()
+        if current is None:
+            new = Cluster(name=name, revision=next_revision(now), definition=complete)
+            ledger = Ledger(cluster=name, revision=new.revision)
+            repository.commit(Put(new, was=None), Put(ledger, was=None))
+            return new, True
+        ledger = require_ledger(repository, name)
+        _require_used_buckets(name, complete, ledger)
+        new = Cluster(name=name, revision=next_revision(now, current.revision), definition=complete)
+        repository.commit(Put(new, was=current), Check(ledger))
+        return new, False
+
+    return until_won(clock, attempt)
+
+
+def delete_cluster(repository: Repository, clock: Clock, name: str, expected: int | None) -> None:
+    """Remove a cluster without nodes. Raises ``NotFound``, ``RevisionConflict`` and ``NodesInUse``."""
+
+    def attempt() -> None:
+        current = require_cluster(repository, name)
+        if expected is not None:
+            _require_revision(name, current, expected)
+        ledger = require_ledger(repository, name)
+        if ledger.node_count:
+            msg = f"the cluster must have no nodes, it has {ledger.node_count}"
+            raise NodesInUse(msg, nodeCount=ledger.node_count)
+        repository.commit(Delete(current), Delete(ledger))
+
+    until_won(clock, attempt)
+
+
+def _require_revision(name: str, current: Cluster | None, expected: int | None) -> None:
+    revision = current.revision if current else 0
+    if (expected or 0) != revision:
+        state = f"is at revision {revision}" if current else "does not exist"
+        msg = f"cluster {name!r} {state}, the request is based on {expected or 0}"
+        raise RevisionConflict(msg, revision=revision)
+
+
+def _require_region(definition: ClusterDefinition, region: str) -> None:
+    others = {array.region for array in definition.nodearrays} - {None, region}
+    if others:
+        msg = f"region must be {region}, where Paddock runs, or left out"
+        raise InvalidRequest(msg)
+
+
+def _require_used_buckets(name: str, definition: ClusterDefinition, ledger: Ledger) -> None:
+    kept = {bucket_id(name, array.name, bucket.machine_type) for array, bucket in definition.buckets()}
+    lost = {key: use.nodes for key, use in ledger.buckets.items() if key not in kept and use.nodes}
+    if lost:
+        msg = f"the definition must keep the buckets that have nodes: {', '.join(sorted(lost))}"
+        raise NodesInUse(msg, buckets=lost)
+
+
+def _with_facts(compute: Compute, definition: ClusterDefinition) -> ClusterDefinition:
+    unknown = {bucket.instance_type for _, bucket in definition.buckets() if not bucket.facts_are_known}
+    facts = compute.machine_facts(unknown) if unknown else {}
+    missing = sorted(
+        bucket.instance_type
+        for _, bucket in definition.buckets()
+        if bucket.instance_type in unknown - facts.keys()
+        and (bucket.vcpu_count is None or bucket.memory is None)
+    )
+    if missing:
+        msg = f"each instanceType must be one that EC2 offers here, or have vcpuCount and memory: {missing}"
+        raise InvalidRequest(msg)
+    arrays = tuple(
+        array.model_copy(update={"buckets": tuple(_complete(bucket, facts) for bucket in array.buckets)})
+        for array in definition.nodearrays
+    )
+    return definition.model_copy(update={"nodearrays": arrays})
+
+
+def _complete(bucket: Bucket, facts: Mapping[str, MachineFacts]) -> Bucket:
+    """The bucket with what it leaves out filled in; what it says itself wins."""
+    found = facts.get(bucket.instance_type)
+    vcpu_count = bucket.cores if found is None else found.vcpu_count
+    defaults = {
+        "vcpu_count": vcpu_count,
+        "pcpu_count": found.pcpu_count if found else vcpu_count,
+        "memory": found.memory_gib if found else bucket.memory,
+        "gpu_count": found.gpu_count if found else 0,
+        "infiniband": found.infiniband if found else False,
+    }
+    return bucket.model_copy(
+        update={name: value for name, value in defaults.items() if getattr(bucket, name) is None}
+    )

@@ -1,0 +1,48 @@
+"""What to do when somebody else was faster."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+from paddock.errors import Busy
+from paddock.ports.repository import MAX_WRITES, WriteConflictError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from paddock.ports.clock import Clock
+    from paddock.ports.repository import Repository, Write
+
+# In each round at least one of the contenders wins, so this many may meet before one is told to come back.
+ATTEMPTS = 40
+
+Result = TypeVar("Result")
+
+
+def until_won(clock: Clock, attempt: Callable[[], Result]) -> Result:
+    """Read, decide and commit again until nothing changed in between. Raises ``Busy`` after many attempts."""
+    for number in range(ATTEMPTS):
+        try:
+            return attempt()
+        except WriteConflictError:
+            clock.pause(number)
+    msg = "too many others are changing the same records; nothing was changed, try again"
+    raise Busy(msg)
+
+
+def commit_each(repository: Repository, writes: Sequence[Write]) -> list[Write]:
+    """Do writes that do not depend on each other, in as few transactions as they fit in.
+
+    Returns those that were not done since their record had changed.
+    """
+    conflicts: list[Write] = []
+    for start in range(0, len(writes), MAX_WRITES):
+        chunk = list(writes[start : start + MAX_WRITES])
+        while chunk:
+            try:
+                repository.commit(*chunk)
+                break
+            except WriteConflictError as conflict:
+                conflicts.extend(conflict.writes)
+                chunk = [write for write in chunk if write not in conflict.writes]
+    return conflicts

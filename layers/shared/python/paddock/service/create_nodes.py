@@ -1,0 +1,225 @@
+"""Creating nodes: one small transaction decides and records, the workflow does the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from paddock.errors import DuplicateRequest, InvalidRequest
+from paddock.model.counting import count_bucket, placement_group_room
+from paddock.model.definition import bucket_id
+from paddock.model.identity import new_operation_id, next_revision
+from paddock.model.names import PLACEHOLDER, NameSet
+from paddock.model.node import LaunchSpec
+from paddock.model.operation import (
+    DEADLINE_NS,
+    Action,
+    NodeGroup,
+    Operation,
+    OperationState,
+    Request,
+)
+from paddock.ports.repository import Check, Put
+from paddock.service.contention import commit_each, until_won
+from paddock.service.lookup import require_cluster, require_ledger
+from paddock.service.starting import start
+
+if TYPE_CHECKING:
+    from paddock.model.cluster import Cluster
+    from paddock.model.definition import Bucket, NodeArray
+    from paddock.model.ledger import Ledger
+    from paddock.model.requests import NodeCreationRequest, NodeSet
+    from paddock.ports.clock import Clock
+    from paddock.ports.repository import Repository
+    from paddock.ports.workflows import Workflows
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    """How many nodes of a set were added, and why not all of them."""
+
+    count: int
+    message: str = ""
+
+
+def create_nodes(
+    repository: Repository,
+    workflows: Workflows,
+    clock: Clock,
+    cluster_name: str,
+    request: NodeCreationRequest,
+) -> tuple[Operation, list[Added]]:
+    """Add nodes set by set, each as far as limits and names allow; answers what was added, in order.
+
+    A request id that was used before raises ``DuplicateRequest`` and changes nothing. Also raises
+    ``NotFound`` for the cluster and ``InvalidRequest`` for a node array or bucket that it does not have.
+    """
+
+    def attempt() -> tuple[Operation, list[Added]]:
+        if request.request_id:
+            require_new_request(repository, cluster_name, request.request_id)
+        cluster = require_cluster(repository, cluster_name)
+        ledger = require_ledger(repository, cluster_name)
+        plan = _Plan(cluster, ledger)
+        added = [plan.add(line) for line in request.sets]
+        now = clock.now()
+        total = sum(line.count for line in added)
+        operation = Operation(
+            id=new_operation_id(),
+            cluster=cluster_name,
+            action=Action.CREATE,
+            revision=next_revision(now),
+            state=OperationState.RUNNING if total else OperationState.FAILED,
+            start_time=now,
+            deadline=now + DEADLINE_NS,
+            finish_time=0 if total else now,
+            total=total,
+            request_id=request.request_id or "",
+            groups=tuple(plan.groups),
+            error="" if total else "; ".join(dict.fromkeys(line.message for line in added if line.message)),
+        )
+        repository.commit(
+            Check(cluster),
+            Put(replace(plan.ledger, revision=next_revision(now, ledger.revision)), was=ledger),
+            *record_operation(operation),
+        )
+        return operation, added
+
+    operation, added = until_won(clock, attempt)
+    if operation.is_running:
+        commit_each(repository, [Put(node, was=None) for node in operation.planned_nodes()])
+        start(workflows, operation)
+    return operation, added
+
+
+def require_new_request(repository: Repository, cluster: str, request_id: str) -> None:
+    """Refuse a request id that was used before in this cluster, naming the operation that it started."""
+    earlier = repository.request(cluster, request_id)
+    if earlier is not None:
+        msg = f"The request id {request_id!r} was used before, it started operation {earlier.operation_id}"
+        raise DuplicateRequest(msg, operationId=earlier.operation_id, requestId=request_id)
+
+
+def record_operation(operation: Operation) -> list[Put]:
+    """The writes that record a new operation, and that its request id is used."""
+    writes = [Put(operation, was=None)]
+    if operation.request_id:
+        request = Request(
+            request_id=operation.request_id,
+            cluster=operation.cluster,
+            operation_id=operation.id,
+            revision=operation.revision,
+        )
+        writes.append(Put(request, was=None))
+    return writes
+
+
+class _Plan:
+    """The ledger as it becomes while sets are added to it, and the nodes that they make."""
+
+    def __init__(self, cluster: Cluster, ledger: Ledger) -> None:
+        self._cluster = cluster
+        self._names = NameSet.from_document(ledger.names)
+        self._next_index = 1
+        self.ledger = ledger
+        self.groups: list[NodeGroup] = []
+
+    def add(self, line: NodeSet) -> Added:
+        """Add as many nodes of a set as there is room and there are names for."""
+        array = self._cluster.definition.array(line.nodearray)
+        if array is None:
+            msg = f"nodearray must be one of {[a.name for a in self._cluster.definition.nodearrays]}"
+            raise InvalidRequest(f"{msg}, not {line.nodearray!r}")
+        bucket, room, reason = self._choose(line, array)
+        wanted = min(line.count, room)
+        name_format = line.name_format or f"{array.name}-{PLACEHOLDER}"
+        names = list(islice(self._names.free(name_format, line.name_offset), wanted))
+        if len(names) < wanted:
+            reason = f"the name {name_format!r} is taken by another node"
+        if names:
+            self._take(line, array, bucket, names)
+        return Added(
+            len(names), "" if len(names) == line.count else f"{len(names)} of {line.count} added: {reason}"
+        )
+
+    def _choose(self, line: NodeSet, array: NodeArray) -> tuple[Bucket, int, str]:
+        """The first bucket that takes the whole set, or else the first that matches at all; and its room."""
+        if line.definition is None:
+            candidates = list(array.buckets)
+        else:
+            named = array.bucket(line.definition.machine_type)
+            if named is None:
+                known = [bucket.machine_type for bucket in array.buckets]
+                msg = f"machineType must be one of {known}, not {line.definition.machine_type!r}"
+                raise InvalidRequest(msg)
+            candidates = [named]
+        choices = [(bucket, *self._room(line, array, bucket)) for bucket in candidates]
+        return next((choice for choice in choices if choice[1] >= line.count), choices[0])
+
+    def _room(self, line: NodeSet, array: NodeArray, bucket: Bucket) -> tuple[int, str]:
+        available = count_bucket(
+            self._cluster.name, self._cluster.definition, self.ledger, array, bucket
+        ).available_count
+        reason = f"limits and quotas leave room for {available} of {bucket.machine_type} in {array.name}"
+        if line.placement_group_id is None:
+            return available, reason
+        other = self._other_bucket_with(line.placement_group_id, array, bucket)
+        if other is not None:
+            return 0, f"placement group {line.placement_group_id} has machine type {other.machine_type}"
+        key = bucket_id(self._cluster.name, array.name, bucket.machine_type)
+        placed = self.ledger.use(key).placement_groups.get(line.placement_group_id, 0)
+        room = placement_group_room(bucket, placed)
+        if room < available:
+            return room, f"placement group {line.placement_group_id} has room for {room}"
+        return available, reason
+
+    def _other_bucket_with(self, group: str, array: NodeArray, bucket: Bucket) -> Bucket | None:
+        """A placement group has one machine type: the other bucket that has it already, if there is one."""
+        for other in array.buckets:
+            key = bucket_id(self._cluster.name, array.name, other.machine_type)
+            if other is not bucket and group in self.ledger.use(key).placement_groups:
+                return other
+        return None
+
+    def _take(self, line: NodeSet, array: NodeArray, bucket: Bucket, names: list[str]) -> None:
+        spec = _launch_spec(self._cluster.name, array, bucket)
+        group = line.placement_group_id or ""
+        use = self.ledger.use(spec.bucket_id)
+        use = use.changed(active=len(names), nodes=len(names), placement_group=group)
+        for name in names:
+            self._names.add(name)
+        self.ledger = replace(self.ledger.with_use(spec.bucket_id, use), names=self._names.to_document())
+        attributes = dict(line.node_attributes)
+        configuration = attributes.pop("Configuration", None)
+        self.groups.append(
+            NodeGroup(
+                spec=spec,
+                first=self._next_index,
+                names=NameSet(names).to_document(),
+                placement_group_id=group,
+                keep_alive=bool(attributes.pop("KeepAlive", False)),
+                attributes=attributes,
+                configuration={
+                    **array.configuration,
+                    **(configuration if isinstance(configuration, dict) else {}),
+                },
+            )
+        )
+        self._next_index += len(names)
+
+
+def _launch_spec(cluster: str, array: NodeArray, bucket: Bucket) -> LaunchSpec:
+    return LaunchSpec(
+        node_array=array.name,
+        bucket_id=bucket_id(cluster, array.name, bucket.machine_type),
+        machine_type=bucket.machine_type,
+        instance_type=bucket.instance_type,
+        template_id=bucket.template_id,
+        vcpu_count=bucket.cores,
+        memory=bucket.memory or 0.0,
+        interruptible=array.interruptible,
+        launch_template_id=array.launch_template.launch_template_id,
+        launch_template_version=array.launch_template.version,
+        subnet_ids=array.subnet_ids,
+    )

@@ -1,0 +1,53 @@
+"""Reading what a request names, or telling that it is not there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paddock.errors import NotFound
+from paddock.model.definition import is_cluster_name
+from paddock.model.identity import is_id
+from paddock.model.requests import is_request_id
+
+if TYPE_CHECKING:
+    from paddock.model.cluster import Cluster
+    from paddock.model.ledger import Ledger
+    from paddock.model.operation import Operation
+    from paddock.ports.repository import Repository
+
+
+def require_cluster(repository: Repository, name: str) -> Cluster:
+    """The cluster, or ``NotFound``."""
+    cluster = repository.cluster(name) if is_cluster_name(name) else None
+    if cluster is None:
+        msg = f"No cluster found with the name {name!r}"
+        raise NotFound(msg)
+    return cluster
+
+
+def require_ledger(repository: Repository, cluster: str) -> Ledger:
+    """The ledger of a cluster that was there a moment ago, or ``NotFound``."""
+    ledger = repository.ledger(cluster)
+    if ledger is None:
+        msg = f"No cluster found with the name {cluster!r}"
+        raise NotFound(msg)
+    return ledger
+
+
+def require_operation(repository: Repository, operation_id: str) -> Operation:
+    """The operation, or ``NotFound``."""
+    operation = repository.operation(operation_id) if is_id(operation_id) else None
+    if operation is None:
+        msg = f"No operation found with the id {operation_id!r}"
+        raise NotFound(msg)
+    return operation
+
+
+def operation_of_request(repository: Repository, cluster: str, request_id: str) -> Operation:
+    """The operation that a request id started in a cluster, or ``NotFound``."""
+    request = repository.request(cluster, request_id) if is_request_id(request_id) else None
+    operation = repository.operation(request.operation_id) if request else None
+    if operation is None:
+        msg = f"No operation found for request id {request_id!r}"
+        raise NotFound(msg)
+    return operation

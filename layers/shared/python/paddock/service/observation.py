@@ -1,0 +1,69 @@
+"""What an instance's state says about its node: from what is seen, and when, to what the node becomes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from paddock.model.identity import next_revision
+from paddock.model.node import Node, NodeStatus
+from paddock.model.operation import SECOND_NS
+from paddock.ports.compute import InstanceState
+
+if TYPE_CHECKING:
+    from paddock.ports.compute import Instance
+
+# Descriptions lag minutes behind a launch; only an instance that stays out of sight for this long is gone.
+UNSEEN_GRACE_NS = 300 * SECOND_NS
+
+
+def is_gone(node: Node, instance: Instance | None, now: int) -> bool:
+    """Whether the node's instance has ended, by the cloud's word or by having been out of sight for long."""
+    if instance is not None:
+        return instance.state is InstanceState.TERMINATED
+    return bool(node.unseen_since) and now - node.unseen_since >= UNSEEN_GRACE_NS
+
+
+def observed(node: Node, instance: Instance | None, now: int) -> Node:
+    """The node after a look at its instance; the very same where nothing is new.
+
+    A node is Ready once its instance runs and has its addresses, and Failed once its instance is gone.
+    """
+    if is_gone(node, instance, now):
+        reason = "its instance was not seen any more" if instance is None else _end(instance)
+        return failed(node, reason, now)
+    if instance is None:
+        changes: dict[str, Any] = {} if node.unseen_since else {"unseen_since": now}
+    else:
+        changes = {"unseen_since": 0} if node.unseen_since else {}
+        if _has_started(node, instance):
+            changes |= {"status": NodeStatus.READY, "ready_at": now, **_addresses(instance)}
+    return replace(node, revision=next_revision(now, node.revision), **changes) if changes else node
+
+
+def failed(node: Node, reason: str, now: int) -> Node:
+    """The node as Failed: it has no instance, and uses up no limits."""
+    return replace(
+        node,
+        revision=next_revision(now, node.revision),
+        status=NodeStatus.FAILED,
+        status_message=reason,
+        counted=False,
+    )
+
+
+def _has_started(node: Node, instance: Instance) -> bool:
+    running = instance.state is InstanceState.RUNNING
+    return running and bool(instance.private_ip) and node.status is NodeStatus.PREPARING
+
+
+def _addresses(instance: Instance) -> dict[str, str]:
+    return {
+        "private_ip": instance.private_ip,
+        "hostname": instance.private_dns_name.partition(".")[0] or instance.id,
+        "dns_name": instance.public_dns_name or instance.private_dns_name or instance.private_ip,
+    }
+
+
+def _end(instance: Instance) -> str:
+    return f"its instance {instance.id} ended: {instance.state_reason or 'no reason given'}"

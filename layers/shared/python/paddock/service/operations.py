@@ -1,0 +1,37 @@
+"""Reading operations."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paddock.model.requests import is_request_id
+from paddock.service.lookup import require_operation
+from paddock.service.read_nodes import nodes_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paddock.model.node import Node
+    from paddock.model.operation import Operation
+    from paddock.ports.repository import Repository
+
+
+def get_operation(repository: Repository, operation_id: str) -> tuple[Operation, Sequence[Node]]:
+    """An operation, and its nodes as far as they still exist. Raises ``NotFound``."""
+    operation = require_operation(repository, operation_id)
+    return operation, nodes_of(repository, operation)
+
+
+def find_operation(repository: Repository, request_id: str) -> tuple[Operation, Sequence[Node]] | None:
+    """The operation that a request id started, with its nodes as far as they still exist.
+
+    The latest one, where several clusters know the request id.
+    """
+    requests = repository.requests(request_id) if is_request_id(request_id) else ()
+    found = [repository.operation(request.operation_id) for request in requests]
+    latest = max(
+        (operation for operation in found if operation is not None),
+        key=lambda operation: operation.start_time,
+        default=None,
+    )
+    return None if latest is None else (latest, nodes_of(repository, latest))

@@ -1,0 +1,185 @@
+"""The launch task: one batch of a create's nodes, asked for in one call."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from paddock.errors import ComputeThrottled, ComputeUnavailable, LaunchRefused
+from paddock.model.identity import next_revision, node_id, node_index
+from paddock.model.node import NodeStatus
+from paddock.model.operation import LaunchBatch
+from paddock.ports.compute import LaunchRequest, LaunchResult, Refusal
+from paddock.ports.repository import Put, WriteConflictError
+from paddock.service.contention import commit_each, until_won
+from paddock.service.observation import failed
+from paddock.service.settling import fail_nodes
+from paddock.service.steps.outcome import Next, Outcome, wait
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paddock.model.node import Node
+    from paddock.model.operation import Operation
+    from paddock.ports.clock import Clock
+    from paddock.ports.compute import Compute
+    from paddock.ports.repository import Repository
+
+# Well below the 1,000 of an instant fleet, so that a task has time to record what it launched.
+BATCH_SIZE = 500
+
+
+def launch(repository: Repository, compute: Compute, clock: Clock, operation_id: str, polls: int) -> Outcome:
+    """Launch the next batch of a create.
+
+    The batch is on record before the call, and its token derives from it: after a crash anywhere, the next
+    run makes the same call again and gets the same instances. What was not launched is Failed, with its
+    limits given back. Once the deadline has passed nothing more is launched.
+    """
+    operation = repository.operation(operation_id)
+    if operation is None or not operation.is_running:
+        return Outcome(Next.DONE)
+    if clock.now() >= operation.deadline:
+        return Outcome(Next.FINISH)
+    if operation.batch is None:
+        _record_nodes(repository, operation)
+        operation = _open_batch(repository, clock, operation)
+    if operation.batch is None:
+        return wait(polls)
+    try:
+        result = compute.launch(_launch_request(operation, operation.batch))
+    except (ComputeThrottled, ComputeUnavailable):
+        # The batch stays open; the same call is made again after the wait.
+        return wait(polls)
+    except LaunchRefused as refused:
+        result = LaunchResult(
+            instance_ids=(), refusals=(Refusal(code=refused.facts["code"], message=refused.message),)
+        )
+    _assign(repository, clock, operation, operation.batch, result)
+    operation = _close_batch(repository, clock, operation, operation.batch)
+    return Outcome(Next.LAUNCH) if operation.launched_to < operation.total else wait(polls)
+
+
+def _record_nodes(repository: Repository, operation: Operation) -> None:
+    """Write the node records that the request did not live to write.
+
+    A node is removed only once a batch has passed it, so before the first batch none is missing for that.
+    """
+    if operation.batches:
+        return
+    existing = {node.id for node in repository.nodes_made_by(operation)}
+    commit_each(
+        repository, [Put(node, was=None) for node in operation.planned_nodes() if node.id not in existing]
+    )
+
+
+def _open_batch(repository: Repository, clock: Clock, operation: Operation) -> Operation:
+    """Write down the next run of nodes that are wanted, alike and not launched; or that none are left."""
+    waiting = [
+        node
+        for node in repository.nodes_made_by(operation)
+        if node_index(node.id) > operation.launched_to and node.is_wanted
+    ]
+    if not waiting:
+        return _save(repository, clock, operation, replace(operation, launched_to=operation.total))
+    run = _first_run(waiting)
+    batch = LaunchBatch(
+        number=operation.batches + 1,
+        first=node_index(run[0].id),
+        count=len(run),
+        spec=run[0].spec,
+        placement_group_id=run[0].placement_group_id,
+    )
+    return _save(repository, clock, operation, replace(operation, batch=batch, batches=batch.number))
+
+
+def _first_run(nodes: Sequence[Node]) -> list[Node]:
+    """The first nodes that can be asked for in one call: with following indexes, and launched alike."""
+    first = nodes[0]
+    run = [first]
+    for node in nodes[1:BATCH_SIZE]:
+        follows = node_index(node.id) == node_index(run[-1].id) + 1
+        if not (follows and node.spec == first.spec and node.placement_group_id == first.placement_group_id):
+            break
+        run.append(node)
+    return run
+
+
+def _launch_request(operation: Operation, batch: LaunchBatch) -> LaunchRequest:
+    return LaunchRequest(
+        client_token=f"{operation.id}-{batch.number}",
+        cluster=operation.cluster,
+        operation_id=operation.id,
+        count=batch.count,
+        instance_type=batch.spec.instance_type,
+        launch_template_id=batch.spec.launch_template_id,
+        launch_template_version=batch.spec.launch_template_version,
+        subnet_ids=batch.spec.subnet_ids,
+        interruptible=batch.spec.interruptible,
+        placement_group=cloud_placement_group(operation.cluster, batch),
+    )
+
+
+def cloud_placement_group(cluster: str, batch: LaunchBatch) -> str:
+    """The cloud's name for a placement group: unique in the account, as the client's is in its node array."""
+    if not batch.placement_group_id:
+        return ""
+    return f"paddock/{cluster}/{batch.spec.node_array}/{batch.placement_group_id}"
+
+
+def _assign(
+    repository: Repository, clock: Clock, operation: Operation, batch: LaunchBatch, result: LaunchResult
+) -> None:
+    """Give the i-th instance to the i-th node of the batch; nodes that are left without one fail."""
+    ids = [node_id(operation.id, batch.first + offset) for offset in range(batch.count)]
+    instances = dict(zip(ids, result.instance_ids, strict=False))
+
+    def attempt() -> None:
+        nodes = repository.nodes_by_id(operation.cluster, list(instances))
+        writes = [
+            Put(_launched(node, instances[node.id], clock.now()), was=node)
+            for node in nodes
+            if not node.instance_id
+        ]
+        if conflicts := commit_each(repository, writes):
+            raise WriteConflictError(conflicts)
+
+    until_won(clock, attempt)
+    reason = _shortage(result, batch)
+    fail_nodes(
+        repository,
+        clock,
+        operation.cluster,
+        [identity for identity in ids if identity not in instances],
+        lambda node: failed(node, reason, clock.now()) if node.is_wanted else node,
+    )
+
+
+def _launched(node: Node, instance_id: str, now: int) -> Node:
+    return replace(
+        node,
+        revision=next_revision(now, node.revision),
+        instance_id=instance_id,
+        launched_at=now,
+        status=NodeStatus.PREPARING if node.is_wanted else node.status,
+    )
+
+
+def _shortage(result: LaunchResult, batch: LaunchBatch) -> str:
+    reasons = "; ".join(dict.fromkeys(f"{refusal.code}: {refusal.message}" for refusal in result.refusals))
+    return (
+        reasons
+        or f"{len(result.instance_ids)} of {batch.count} instances were launched, with no reason given"
+    )
+
+
+def _close_batch(repository: Repository, clock: Clock, operation: Operation, batch: LaunchBatch) -> Operation:
+    after = replace(operation, batch=None, launched_to=batch.first + batch.count - 1)
+    return _save(repository, clock, operation, after)
+
+
+def _save(repository: Repository, clock: Clock, before: Operation, after: Operation) -> Operation:
+    """Write the operation. When another run was faster, this one fails and the task is tried again."""
+    after = replace(after, revision=next_revision(clock.now(), before.revision))
+    repository.commit(Put(after, was=before))
+    return after

@@ -1,0 +1,35 @@
+"""What a workflow task answers: which task comes next, and after how long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+_FIRST_WAIT_SECONDS = 2
+_GROWTH = 1.5
+_MAX_WAIT_SECONDS = 60
+_MAX_EXPONENT = 20
+
+
+class Next(StrEnum):
+    """The workflow's next state. ``WAIT`` comes back to poll."""
+
+    LAUNCH = "launch"
+    TERMINATE = "terminate"
+    WAIT = "wait"
+    FINISH = "finish"
+    DONE = "done"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The next state, and the seconds to wait before it where it is ``WAIT``."""
+
+    next: Next
+    wait_seconds: int = 0
+
+
+def wait(polls: int) -> Outcome:
+    """Wait a little longer with each poll."""
+    seconds = _FIRST_WAIT_SECONDS * _GROWTH ** min(polls, _MAX_EXPONENT)
+    return Outcome(Next.WAIT, min(_MAX_WAIT_SECONDS, round(seconds)))

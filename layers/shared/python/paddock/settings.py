@@ -1,0 +1,28 @@
+"""What the template tells the functions, by environment variables."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """Names of the deployment's resources. A function that does not use one need not have it."""
+
+    table_name: str
+    state_machine_arn: str
+    default_cluster: str
+    credentials_secret_arn: str
+    region: str
+
+    @classmethod
+    def from_environment(cls) -> Settings:
+        """Read them once, when the function starts."""
+        return cls(
+            table_name=os.environ.get("TABLE_NAME", ""),
+            state_machine_arn=os.environ.get("STATE_MACHINE_ARN", ""),
+            default_cluster=os.environ.get("DEFAULT_CLUSTER", ""),
+            credentials_secret_arn=os.environ.get("CREDENTIALS_SECRET_ARN", ""),
+            region=os.environ.get("AWS_REGION", "us-east-1"),
+        )

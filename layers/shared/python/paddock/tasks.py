@@ -1,0 +1,44 @@
+"""What every workflow function does around its step."""
+
+from __future__ import annotations
+
+from functools import wraps
+from typing import TYPE_CHECKING, Any
+
+from paddock.observability import logger
+from paddock.service.steps.outcome import Next
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from aws_lambda_powertools.utilities.typing import LambdaContext
+
+    from paddock.service.steps.outcome import Outcome
+
+    Handler = Callable[[dict[str, Any], LambdaContext], dict[str, Any]]
+
+
+def task(step: Callable[[str, int], Outcome]) -> Handler:
+    """Make a Lambda handler of a step.
+
+    It takes ``{"operationId": str, "polls": int}`` and answers the same with ``next`` and ``waitSeconds``;
+    ``polls`` counts the waits. What a step raises is for the state machine's Retry.
+    """
+
+    @wraps(step)
+    @logger.inject_lambda_context(clear_state=True)
+    def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  # noqa: ARG001
+        operation_id, polls = event["operationId"], event["polls"]
+        logger.append_keys(operation=operation_id)
+        outcome = step(operation_id, polls)
+        logger.info(
+            "stepped", extra={"next": outcome.next, "wait_seconds": outcome.wait_seconds, "polls": polls}
+        )
+        return {
+            "operationId": operation_id,
+            "next": outcome.next,
+            "waitSeconds": outcome.wait_seconds,
+            "polls": polls + (outcome.next is Next.WAIT),
+        }
+
+    return handler

@@ -1,0 +1,502 @@
+"""What the ``Compute`` port promises, of the fake and of the real adapter over the wire alike."""
+
+from __future__ import annotations
+
+import dataclasses
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import boto3
+import pytest
+from botocore.config import Config
+
+from paddock.adapters.ec2 import Ec2Compute
+from paddock.errors import ComputeThrottled, ComputeUnavailable, LaunchRefused
+from paddock.ports.compute import InstanceState, LaunchRequest, MachineFacts
+from tests.emulator.ec2_server import Ec2Server, serving
+from tests.fakes.compute import FakeCompute
+from tests.fakes.ec2 import ANSWER_LOST, FakeEc2, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from mypy_boto3_ec2 import EC2Client
+
+    from paddock.ports.compute import Compute
+
+UNKNOWN = "i-0123456789abcdef0"
+EAST, WEST = "subnet-0000000000000000e", "subnet-0000000000000000f"
+CAPACITY_CODES = (
+    "InsufficientInstanceCapacity",
+    "InsufficientHostCapacity",
+    "InsufficientReservedInstanceCapacity",
+    "MaxSpotInstanceCountExceeded",
+    "VcpuLimitExceeded",
+    "InstanceLimitExceeded",
+    "UnfulfillableCapacity",
+    "Unsupported",
+    "InsufficientFreeAddressesInSubnet",
+    "MaxFleetCountExceeded",
+    "ReservationCapacityExceeded",
+    "SpotMaxPriceTooLow",
+)
+
+
+class Clock:
+    """Time that passes when told to."""
+
+    def __init__(self) -> None:
+        self.seconds = 1_800_000_000.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+    def advance(self, seconds: float) -> None:
+        self.seconds += seconds
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """The port under test, and the EC2 behind it."""
+
+    compute: Compute
+    ec2: FakeEc2
+    clock: Clock
+
+    def launch(self, count: int = 1, attempt: int = 0, **changes: object) -> list[str]:
+        """Launch that many, and answer with their ids."""
+        return list(self.compute.launch(request(attempt, count=count, **changes)).instance_ids)
+
+    def records(self, field: str) -> list[object]:
+        """That field of every instance as EC2 has it, in the order of launch."""
+        return [record[field] for record in self.ec2.snapshot()["instances"].values()]
+
+    def states(self, *ids: str) -> set[str]:
+        return {instance.state.value for instance in self.compute.describe(ids).values()}
+
+
+def request(attempt: int = 0, /, **changes: object) -> LaunchRequest:
+    """A launch on behalf of operation-1; another attempt has another token."""
+    usual = LaunchRequest(
+        client_token=f"operation-1.0.{attempt}",
+        cluster="alpha",
+        operation_id="operation-1",
+        count=2,
+        instance_type="c5.large",
+        launch_template_id="lt-0123456789abcdef0",
+        launch_template_version="1",
+        subnet_ids=(EAST, WEST),
+    )
+    return dataclasses.replace(usual, **changes)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[Ec2Server]:
+    with serving(FakeEc2(Clock())) as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def client(server: Ec2Server) -> EC2Client:
+    """A client with dummy credentials that never retries, so that each test sees EC2's own answer."""
+    session = boto3.Session("testing", "testing", region_name="us-east-1")
+    config = Config(retries={"total_max_attempts": 1}, read_timeout=30)
+    return session.client("ec2", endpoint_url=server.url, config=config)
+
+
+@pytest.fixture(params=["fake", "wire"])
+def cloud(request: pytest.FixtureRequest) -> Cloud:
+    clock = Clock()
+    ec2 = FakeEc2(clock, Settings(boot_seconds=30, terminate_seconds=20))
+    if request.param == "fake":
+        return Cloud(FakeCompute(ec2), ec2, clock)
+    request.getfixturevalue("server").fake = ec2
+    return Cloud(Ec2Compute(request.getfixturevalue("client")), ec2, clock)
+
+
+# Launch.
+
+
+def test_a_launch_gives_the_number_asked_for_with_ids_sorted(cloud: Cloud) -> None:
+    result = cloud.compute.launch(request(count=12))
+    assert len(set(result.instance_ids)) == 12
+    assert list(result.instance_ids) == sorted(result.instance_ids)
+    assert result.refusals == ()
+    assert cloud.ec2.calls == {"CreateFleet": 1}
+
+
+def test_the_same_token_again_answers_with_the_same_instances_and_launches_nothing(cloud: Cloud) -> None:
+    first = cloud.compute.launch(request())
+    assert cloud.compute.launch(request()) == first
+    assert len(cloud.compute.launched_by("alpha", "operation-1")) == 2
+
+
+def test_the_same_token_sent_by_many_at_once_launches_once(cloud: Cloud) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        results = set(pool.map(cloud.compute.launch, [request()] * 16))
+    assert len(results) == 1
+    assert len(cloud.compute.launched_by("alpha", "operation-1")) == 2
+
+
+def test_another_token_launches_anew(cloud: Cloud) -> None:
+    assert not set(cloud.launch(2)) & set(cloud.launch(2, attempt=1))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"count": 3},
+        {"instance_type": "c5.xlarge"},
+        {"subnet_ids": (EAST,)},
+        {"interruptible": True},
+        {"cluster": "beta"},
+    ],
+)
+def test_the_same_token_with_other_parameters_is_refused(cloud: Cloud, change: dict[str, object]) -> None:
+    cloud.compute.launch(request())
+    with pytest.raises(LaunchRefused) as refused:
+        cloud.compute.launch(request(**change))
+    assert refused.value.facts["code"] == "IdempotentParameterMismatch"
+
+
+@pytest.mark.parametrize("code", CAPACITY_CODES)
+def test_a_shortage_is_an_answer_with_the_reasons(cloud: Cloud, code: str) -> None:
+    cloud.ec2.capacity(3, code=code)
+    result = cloud.compute.launch(request(count=5))
+    assert len(result.instance_ids) == 3
+    assert {refusal.code for refusal in result.refusals} == {code}
+    assert all(refusal.message for refusal in result.refusals)
+
+
+@pytest.mark.parametrize("code", CAPACITY_CODES)
+def test_a_shortage_that_fails_the_whole_call_is_an_answer_too(cloud: Cloud, code: str) -> None:
+    cloud.ec2.fail_next("CreateFleet", code)
+    result = cloud.compute.launch(request())
+    assert result.instance_ids == ()
+    assert [refusal.code for refusal in result.refusals] == [code]
+
+
+def test_a_shortage_stays_the_answer_of_its_token(cloud: Cloud) -> None:
+    cloud.ec2.capacity(0)
+    short = cloud.compute.launch(request())
+    cloud.ec2.capacity(None)
+    assert cloud.compute.launch(request()) == short
+    assert len(cloud.launch(2, attempt=1)) == 2
+
+
+def test_the_next_subnet_is_used_when_the_first_has_no_capacity(cloud: Cloud) -> None:
+    cloud.ec2.capacity(1, subnet_id=EAST)
+    result = cloud.compute.launch(request(count=3))
+    assert len(result.instance_ids) == 3
+    assert result.refusals == ()
+    assert cloud.records("subnet_id") == [EAST, WEST, WEST]
+
+
+def test_the_first_subnet_takes_all_it_can(cloud: Cloud) -> None:
+    cloud.launch(3, subnet_ids=(WEST, EAST))
+    assert cloud.records("subnet_id") == [WEST] * 3
+
+
+def test_an_interruptible_launch_is_of_the_spot_market(cloud: Cloud) -> None:
+    cloud.launch(1, interruptible=True)
+    cloud.launch(1, attempt=1)
+    assert cloud.records("market") == ["spot", "on-demand"]
+
+
+def test_an_unknown_launch_template_refuses_the_launch(cloud: Cloud) -> None:
+    cloud.ec2.templates(["lt-00000000000000001"])
+    with pytest.raises(LaunchRefused) as refused:
+        cloud.compute.launch(request())
+    assert refused.value.facts["code"] == "InvalidLaunchTemplateId.NotFound"
+
+
+@pytest.mark.parametrize(
+    "code", ["UnauthorizedOperation", "InvalidParameterValue", "InvalidSubnetID.NotFound"]
+)
+def test_a_fault_in_the_request_refuses_the_launch(cloud: Cloud, code: str) -> None:
+    cloud.ec2.fail_next("CreateFleet", code)
+    with pytest.raises(LaunchRefused) as refused:
+        cloud.compute.launch(request())
+    assert refused.value.facts["code"] == code
+
+
+def test_throttling_of_an_override_is_a_shortage_since_its_token_is_used_up(cloud: Cloud) -> None:
+    cloud.ec2.capacity(0, code="RequestLimitExceeded")
+    result = cloud.compute.launch(request())
+    assert result.instance_ids == ()
+    assert {refusal.code for refusal in result.refusals} == {"RequestLimitExceeded"}
+
+
+def test_a_fault_that_only_the_overrides_report_refuses_the_launch(cloud: Cloud) -> None:
+    cloud.ec2.capacity(0, code="InvalidSubnetID.NotFound")
+    with pytest.raises(LaunchRefused) as refused:
+        cloud.compute.launch(request())
+    assert refused.value.facts["code"] == "InvalidSubnetID.NotFound"
+
+
+# Placement groups.
+
+
+def test_a_placement_group_is_made_on_first_use_and_shared_after(cloud: Cloud) -> None:
+    cloud.launch(2, placement_group="ring")
+    cloud.launch(2, placement_group="ring", attempt=1)
+    assert cloud.records("group") == ["ring"] * 4
+    assert len(set(cloud.records("zone"))) == 1
+
+
+def test_a_placement_group_that_another_made_is_used(cloud: Cloud) -> None:
+    cloud.ec2.call("CreatePlacementGroup", {"GroupName": "ring", "Strategy": "cluster"})
+    assert len(cloud.launch(2, placement_group="ring")) == 2
+
+
+def test_a_placement_group_never_spans_zones(cloud: Cloud) -> None:
+    cloud.ec2.capacity(1, subnet_id=EAST)
+    result = cloud.compute.launch(request(count=3, placement_group="ring"))
+    assert len(result.instance_ids) == 1
+    assert {refusal.code for refusal in result.refusals} == {"InsufficientInstanceCapacity"}
+
+
+def test_a_placement_group_refuses_a_burstable_type(cloud: Cloud) -> None:
+    with pytest.raises(LaunchRefused):
+        cloud.launch(2, placement_group="ring", instance_type="t3.micro")
+
+
+def test_a_group_too_many_is_a_shortage(cloud: Cloud) -> None:
+    cloud.ec2.fail_next("CreatePlacementGroup", "PlacementGroupLimitExceeded")
+    result = cloud.compute.launch(request(placement_group="ring"))
+    assert [refusal.code for refusal in result.refusals] == ["PlacementGroupLimitExceeded"]
+
+
+def test_a_placement_group_deleted_behind_our_back_is_made_again_by_the_next_launch(cloud: Cloud) -> None:
+    ids = cloud.launch(1, placement_group="ring")
+    cloud.compute.terminate(ids)
+    cloud.clock.advance(20)
+    cloud.ec2.call("DeletePlacementGroup", {"GroupName": "ring"})
+    assert len(cloud.launch(1, placement_group="ring", attempt=1)) == 1
+
+
+# Describe.
+
+
+def test_an_instance_boots_runs_and_ends_in_time(cloud: Cloud) -> None:
+    [id_] = cloud.launch(1)
+    assert cloud.states(id_) == {"pending"}
+    cloud.clock.advance(30)
+    assert cloud.states(id_) == {"running"}
+    assert cloud.compute.terminate([id_]) == {}
+    assert cloud.states(id_) == {"shutting-down"}
+    cloud.clock.advance(20)
+    assert cloud.states(id_) == {"terminated"}
+    cloud.clock.advance(3600)
+    assert cloud.compute.describe([id_]) == {}
+
+
+def test_addresses_are_unique_and_may_come_late(cloud: Cloud) -> None:
+    cloud.ec2.configure(address_seconds=10)
+    ids = cloud.launch(3)
+    assert {(i.private_ip, i.private_dns_name) for i in cloud.compute.describe(ids).values()} == {("", "")}
+    cloud.clock.advance(10)
+    instances = cloud.compute.describe(ids).values()
+    assert len({instance.private_ip for instance in instances}) == 3
+    for instance in instances:
+        assert instance.private_dns_name == f"ip-{instance.private_ip.replace('.', '-')}.ec2.internal"
+
+
+def test_unknown_ids_are_left_out_of_a_description(cloud: Cloud) -> None:
+    ids = cloud.launch(3)
+    lost = ids.pop()
+    cloud.ec2.lose(lost)
+    assert set(cloud.compute.describe([*ids, lost, UNKNOWN])) == set(ids)
+    assert cloud.compute.describe([UNKNOWN]) == {}
+    assert cloud.compute.describe(["i-nonsense", *ids]).keys() == set(ids)
+
+
+def test_an_instance_is_not_seen_until_descriptions_catch_up(cloud: Cloud) -> None:
+    old = cloud.launch(1)
+    cloud.ec2.configure(describe_lag_seconds=60)
+    new = cloud.launch(1, attempt=1)
+    assert set(cloud.compute.describe(old + new)) == set(old)
+    assert [instance.id for instance in cloud.compute.launched_by("alpha", "operation-1")] == old
+    cloud.clock.advance(60)
+    assert set(cloud.compute.describe(old + new)) == {*old, *new}
+
+
+def test_nothing_is_asked_of_the_cloud_for_no_ids(cloud: Cloud) -> None:
+    assert cloud.compute.describe([]) == {}
+    assert cloud.compute.terminate([]) == {}
+    assert not cloud.ec2.calls
+
+
+def test_launched_by_finds_one_operation_of_one_cluster(cloud: Cloud) -> None:
+    ids = cloud.launch(2)
+    cloud.launch(2, attempt=1, operation_id="operation-2")
+    cloud.launch(2, attempt=2, cluster="beta")
+    assert {instance.id for instance in cloud.compute.launched_by("alpha", "operation-1")} == set(ids)
+    assert cloud.compute.launched_by("alpha", "operation-3") == []
+
+
+def test_launched_by_shows_terminated_instances_while_the_cloud_does(cloud: Cloud) -> None:
+    ids = cloud.launch(2)
+    cloud.ec2.end(ids[0], "Server.SpotInstanceTermination: Spot instance termination")
+    cloud.clock.advance(30)
+    found = {instance.id: instance for instance in cloud.compute.launched_by("alpha", "operation-1")}
+    assert found[ids[0]].state is InstanceState.TERMINATED
+    assert found[ids[0]].state_reason == "Server.SpotInstanceTermination: Spot instance termination"
+    assert found[ids[1]].state is InstanceState.RUNNING
+
+
+def test_thousands_are_launched_described_found_and_ended(cloud: Cloud) -> None:
+    ids = cloud.launch(2500)
+    cloud.ec2.protect(ids[1200])
+    assert set(cloud.compute.describe([*ids, UNKNOWN])) == set(ids)
+    assert {instance.id for instance in cloud.compute.launched_by("alpha", "operation-1")} == set(ids)
+    assert cloud.compute.terminate([*ids, UNKNOWN]).keys() == {ids[1200]}
+    cloud.clock.advance(20)
+    ended = {i.id for i in cloud.compute.launched_by("alpha", "operation-1") if i.state == "terminated"}
+    assert set(ids) - ended == {ids[1200]}
+    # Three full batches each, and one more for the one that EC2 named.
+    assert cloud.ec2.calls["TerminateInstances"] <= 5
+    assert cloud.ec2.calls["DescribeInstances"] <= 4 + 3 + 3
+
+
+def test_many_unknown_ids_cost_few_calls(cloud: Cloud) -> None:
+    ids = cloud.launch(600)
+    for id_ in ids[::2]:
+        cloud.ec2.lose(id_)
+    assert set(cloud.compute.describe(ids)) == set(ids[1::2])
+    assert cloud.ec2.calls["DescribeInstances"] == 2
+
+
+# Terminate.
+
+
+def test_a_protected_instance_is_refused_and_the_others_end(cloud: Cloud) -> None:
+    ids = cloud.launch(10)
+    for id_ in ids[3:5]:
+        cloud.ec2.protect(id_)
+    refused = cloud.compute.terminate(ids)
+    assert refused.keys() == set(ids[3:5])
+    assert all(reason.startswith("OperationNotPermitted: ") for reason in refused.values())
+    cloud.clock.advance(30)
+    assert cloud.states(*ids[3:5]) == {"running"}
+    assert cloud.states(*ids[:3], *ids[5:]) == {"terminated"}
+
+
+def test_an_unknown_id_is_no_refusal_and_holds_back_nothing(cloud: Cloud) -> None:
+    ids = cloud.launch(3)
+    assert cloud.compute.terminate([UNKNOWN, *ids, "i-nonsense"]) == {}
+    assert cloud.states(*ids) == {"shutting-down"}
+
+
+def test_unknown_and_protected_together_hold_back_nothing(cloud: Cloud) -> None:
+    cloud.ec2.capacity(3, subnet_id=EAST)
+    ids = cloud.launch(6)
+    cloud.ec2.protect(ids[0])
+    assert cloud.compute.terminate([*ids, UNKNOWN]).keys() == {ids[0]}
+    assert cloud.states(*ids[1:]) == {"shutting-down"}
+
+
+@pytest.mark.parametrize("code", ["InvalidInstanceID.NotFound", "OperationNotPermitted"])
+def test_a_refusal_that_names_no_one_holds_back_nothing(cloud: Cloud, code: str) -> None:
+    ids = cloud.launch(5)
+    cloud.ec2.fail_next("TerminateInstances", code, times=2)
+    assert cloud.compute.terminate(ids) == {}
+    assert cloud.states(*ids) == {"shutting-down"}
+
+
+def test_a_description_refused_without_naming_anyone_is_found_in_another_way(cloud: Cloud) -> None:
+    ids = cloud.launch(500)
+    cloud.ec2.fail_next("DescribeInstances", "InvalidInstanceID.NotFound")
+    assert set(cloud.compute.describe([*ids, UNKNOWN])) == set(ids)
+
+
+def test_terminating_again_is_harmless(cloud: Cloud) -> None:
+    ids = cloud.launch(2)
+    assert cloud.compute.terminate(ids) == {}
+    cloud.clock.advance(20)
+    assert cloud.compute.terminate(ids) == {}
+    assert cloud.states(*ids) == {"terminated"}
+
+
+def test_an_instance_ended_by_hand_is_noticed_and_a_later_terminate_succeeds(cloud: Cloud) -> None:
+    [id_] = cloud.launch(1)
+    cloud.ec2.end(id_)
+    cloud.clock.advance(20)
+    assert cloud.states(id_) == {"terminated"}
+    assert cloud.compute.terminate([id_]) == {}
+
+
+# Machine facts.
+
+
+def test_machine_facts_are_those_of_the_instance_types_that_exist(cloud: Cloud) -> None:
+    facts = cloud.compute.machine_facts({"c5.large", "p4d.24xlarge", "no.such"})
+    assert facts == {
+        "c5.large": MachineFacts(vcpu_count=2, pcpu_count=1, memory_gib=4, gpu_count=0, infiniband=False),
+        "p4d.24xlarge": MachineFacts(
+            vcpu_count=96, pcpu_count=48, memory_gib=1152, gpu_count=8, infiniband=True
+        ),
+    }
+
+
+# Throttling and outages.
+
+EVERY_CALL = pytest.mark.parametrize(
+    ("operation", "act"),
+    [
+        ("CreateFleet", lambda compute: compute.launch(request())),
+        ("CreatePlacementGroup", lambda compute: compute.launch(request(placement_group="ring"))),
+        ("DescribeInstances", lambda compute: compute.describe([UNKNOWN])),
+        ("DescribeInstances", lambda compute: compute.launched_by("alpha", "operation-1")),
+        ("TerminateInstances", lambda compute: compute.terminate([UNKNOWN])),
+        ("DescribeInstanceTypes", lambda compute: compute.machine_facts(["c5.large"])),
+    ],
+    ids=["launch", "group", "describe", "launched_by", "terminate", "machine_facts"],
+)
+
+
+@EVERY_CALL
+@pytest.mark.parametrize("code", ["RequestLimitExceeded", "Throttling"])
+def test_throttling_is_told_apart_and_costs_one_call(
+    cloud: Cloud, operation: str, act: Callable[[Compute], object], code: str
+) -> None:
+    cloud.ec2.fail_next(operation, code)
+    with pytest.raises(ComputeThrottled):
+        act(cloud.compute)
+    assert cloud.ec2.calls[operation] == 1
+    act(cloud.compute)
+
+
+@EVERY_CALL
+@pytest.mark.parametrize("code", ["InternalError", "Unavailable", ANSWER_LOST])
+def test_an_outage_is_an_error_and_never_an_empty_answer(
+    cloud: Cloud, operation: str, act: Callable[[Compute], object], code: str
+) -> None:
+    cloud.ec2.fail_next(operation, code)
+    with pytest.raises(ComputeUnavailable):
+        act(cloud.compute)
+    act(cloud.compute)
+
+
+@pytest.mark.parametrize("code", ["InternalError", ANSWER_LOST])
+def test_after_a_lost_answer_the_same_token_finds_what_was_launched(cloud: Cloud, code: str) -> None:
+    cloud.ec2.fail_next("CreateFleet", code, after_effect=True)
+    with pytest.raises(ComputeUnavailable):
+        cloud.compute.launch(request(count=3))
+    launched = {instance.id for instance in cloud.compute.launched_by("alpha", "operation-1")}
+    assert len(launched) == 3
+    assert set(cloud.compute.launch(request(count=3)).instance_ids) == launched
+    assert len(cloud.records("id")) == 3
+
+
+def test_a_restart_of_the_cloud_forgets_neither_tokens_nor_instances(cloud: Cloud) -> None:
+    cloud.ec2.capacity(7)
+    first = cloud.compute.launch(request())
+    snapshot = cloud.ec2.snapshot()
+    cloud.ec2.reset()
+    assert cloud.compute.describe(first.instance_ids) == {}
+    cloud.ec2.restore(snapshot)
+    assert cloud.compute.launch(request()) == first
+    assert cloud.compute.describe(first.instance_ids).keys() == set(first.instance_ids)
+    assert len(cloud.launch(9, attempt=1)) == 5

@@ -1,0 +1,538 @@
+"""What the ``Repository`` port promises, of the fake and of the one in DynamoDB alike."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from paddock.adapters.dynamodb.repository import DynamoDbRepository
+from paddock.errors import RecordTooLarge
+from paddock.model.cluster import Cluster
+from paddock.model.identity import new_operation_id, node_id
+from paddock.model.ledger import BucketUse, Ledger
+from paddock.model.names import NameSet
+from paddock.model.node import LaunchSpec, Node, NodeStatus, TargetState
+from paddock.model.operation import Action, LaunchBatch, NodeGroup, Operation, OperationState, Request
+from paddock.model.requests import ClusterWrite
+from paddock.model.virtual_cluster import AllocationMode, NodeInstance, VirtualCluster
+from paddock.ports.repository import MAX_WRITES, Check, Delete, Put, WriteConflictError
+from tests.fakes.repository import FakeRepository
+from tests.fakes.world import bucket, nodearray
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from paddock.ports.repository import Record, Repository, Write
+
+FREE_FORM: dict[str, Any] = {
+    "text": 'Grüße, 世界 🐎 "quoted" \\ \u2028',
+    "big": 2**70,
+    "small": -(2**63),
+    "float": 0.1,
+    "tiny": 5e-324,
+    "huge": 1.7976931348623157e308,
+    "none": None,
+    "deep": [{"": [True, False, []]}],
+}
+
+
+@pytest.fixture(params=["fake", "dynamodb"])
+def repository(request: pytest.FixtureRequest) -> Repository:
+    if request.param == "fake":
+        return FakeRepository()
+    table: str = request.getfixturevalue("table")
+    return DynamoDbRepository(request.getfixturevalue("dynamodb"), table)
+
+
+def spec(**changes: Any) -> LaunchSpec:
+    usual = LaunchSpec(
+        node_array="ondemand",
+        bucket_id="bucket-1",
+        machine_type="c7i-xlarge",
+        instance_type="c7i.xlarge",
+        template_id="4c8g",
+        vcpu_count=4,
+        memory=8.5,
+        interruptible=False,
+        launch_template_id="lt-0123456789abcdef0",
+        launch_template_version="$Default",
+        subnet_ids=("subnet-00000001", "subnet-00000002"),
+    )
+    return replace(usual, **changes)
+
+
+def node(identity: str = "", cluster: str = "demo", revision: int = 1, **changes: Any) -> Node:
+    identity = identity or node_id(new_operation_id(), 1)
+    return Node(
+        **{
+            "id": identity,
+            "cluster": cluster,
+            "name": "ondemand-1",
+            "revision": revision,
+            "spec": spec(),
+            "status": NodeStatus.ACQUIRING,
+            **changes,
+        }
+    )
+
+
+def nodes_of(operation: Operation, indexes: Iterable[int]) -> list[Node]:
+    return [node(node_id(operation.id, index), operation.cluster) for index in indexes]
+
+
+def operation(cluster: str = "demo", **changes: Any) -> Operation:
+    return Operation(
+        **{
+            "id": new_operation_id(),
+            "cluster": cluster,
+            "action": Action.CREATE,
+            "revision": 1,
+            "state": OperationState.RUNNING,
+            "start_time": 10,
+            "deadline": 20,
+            "total": 2,
+            **changes,
+        }
+    )
+
+
+def cluster(name: str = "demo", revision: int = 1) -> Cluster:
+    array = nodearray("ondemand", bucket(memory=0.1), configuration=FREE_FORM)
+    body = ClusterWrite.model_validate({"nodearrays": [array]})
+    return Cluster(name=name, revision=revision, definition=body.definition())
+
+
+def ledger(name: str = "demo", revision: int = 1, **changes: Any) -> Ledger:
+    return Ledger(cluster=name, revision=revision, **changes)
+
+
+def virtual_cluster(identity: str = "vc", revision: int = 1, **changes: Any) -> VirtualCluster:
+    return VirtualCluster(id=identity, cluster="demo", revision=revision, **changes)
+
+
+def used(request_id: str = "r", name: str = "demo") -> Request:
+    return Request(request_id=request_id, cluster=name, operation_id=new_operation_id(), revision=1)
+
+
+def store(repository: Repository, *records: Record) -> None:
+    for start in range(0, len(records), MAX_WRITES):
+        repository.commit(*(Put(one, was=None) for one in records[start : start + MAX_WRITES]))
+
+
+def changed(record: Any, **changes: Any) -> Any:
+    return replace(record, revision=record.revision + 1, **changes)
+
+
+# Round trips.
+
+RECORDS: dict[str, tuple[Record, Callable[[Repository], Record | None]]] = {
+    "cluster": (cluster("a b.c-d_E"), lambda stored: stored.cluster("a b.c-d_E")),
+    "ledger": (
+        ledger(
+            buckets={"bucket-1": BucketUse(active=2, nodes=3, placement_groups={"ring": 2})},
+            names=NameSet(["x-1", "x-2", "plain"]).to_document(),
+        ),
+        lambda stored: stored.ledger("demo"),
+    ),
+    "node": (
+        node(
+            "00000000-0000-4000-8000-000000000001",
+            revision=2**63 - 1,
+            status=NodeStatus.TERMINATING,
+            target_state=TargetState.TERMINATED,
+            status_message=FREE_FORM["text"],
+            counted=False,
+            placement_group_id="ring",
+            request_id="~ r #1 ~",
+            keep_alive=True,
+            attributes=FREE_FORM,
+            configuration=FREE_FORM,
+            instance_id="i-0123456789abcdef0",
+            hostname="ip-10-0-0-1",
+            dns_name="ip-10-0-0-1.ec2.internal",
+            private_ip="10.0.0.1",
+            virtual_cluster="vc",
+            created_at=1_735_000_000_123_456_789,
+            launched_at=1,
+            ready_at=2,
+            unseen_since=3,
+        ),
+        lambda stored: next(iter(stored.nodes("demo")), None),
+    ),
+    "operation": (
+        operation(
+            id="00000000-0000-4000-8000-000000000000",
+            request_id="r",
+            groups=(
+                NodeGroup(
+                    spec=spec(),
+                    first=1,
+                    names=NameSet(["x-1"]).to_document(),
+                    keep_alive=True,
+                    attributes=FREE_FORM,
+                    configuration=FREE_FORM,
+                ),
+            ),
+            node_ids=NameSet(["00000000-0000-4000-8000-000000000001"]).to_document(),
+            batch=LaunchBatch(number=1, first=1, count=2, spec=spec(memory=0.1), placement_group_id="ring"),
+            batches=1,
+            errors={"a": FREE_FORM["text"]},
+            error="because",
+        ),
+        lambda stored: stored.operation("00000000-0000-4000-8000-000000000000"),
+    ),
+    "request": (used("~ r #1 ~"), lambda stored: stored.request("demo", "~ r #1 ~")),
+    "virtual cluster": (
+        virtual_cluster(
+            "V.c-1_",
+            allocation_mode=AllocationMode.EXCLUSIVE,
+            replica_sets={"4c8g": 2, "none": 0},
+            node_instances={"n": NodeInstance(hostname="h", template_id="4c8g")},
+            deleted=True,
+            expires_at=2**62,
+        ),
+        lambda stored: stored.virtual_cluster("V.c-1_"),
+    ),
+}
+
+
+@pytest.mark.parametrize(("record", "read"), RECORDS.values(), ids=RECORDS)
+def test_each_kind_of_record_is_read_as_it_was_written(
+    repository: Repository, record: Record, read: Callable[[Repository], Record | None]
+) -> None:
+    assert read(repository) is None
+    store(repository, record)
+    found = read(repository)
+    assert found == record
+    # Equal is not enough: 1 == 1.0 == True.
+    assert repr(found) == repr(record)
+
+
+def test_what_is_not_there_is_not_found(repository: Repository) -> None:
+    assert repository.cluster("demo") is None
+    assert repository.ledger("demo") is None
+    assert repository.operation(new_operation_id()) is None
+    assert repository.request("demo", "r") is None
+    assert repository.virtual_cluster("vc") is None
+    for found in (
+        repository.clusters(),
+        repository.nodes("demo"),
+        repository.nodes_made_by(operation()),
+        repository.nodes_by_id("demo", [node().id]),
+        repository.nodes_by_id("demo", []),
+        repository.requests("r"),
+        repository.running_operations(),
+    ):
+        assert list(found) == []
+    assert repository.virtual_clusters() == ([], None)
+
+
+# Writing on condition.
+
+
+def test_a_record_is_put_only_where_there_is_none(repository: Repository) -> None:
+    store(repository, ledger(revision=5))
+    write = Put(ledger(revision=6), was=None)
+    with pytest.raises(WriteConflictError) as conflict:
+        repository.commit(write)
+    assert conflict.value.writes == (write,)
+    assert repository.ledger("demo") == ledger(revision=5)
+
+
+def test_a_record_is_replaced_where_it_is_what_the_write_was_based_on(repository: Repository) -> None:
+    first = ledger()
+    second = changed(first, names={"x": "1"})
+    store(repository, first)
+    repository.commit(Put(second, was=first))
+    assert repository.ledger("demo") == second
+
+
+@pytest.mark.parametrize("act", [Delete, Check, lambda was: Put(changed(was), was=was)])
+def test_a_stale_write_is_refused_and_named(
+    repository: Repository, act: Callable[[Record], Write]
+) -> None:
+    first = ledger()
+    second = changed(first)
+    store(repository, first)
+    repository.commit(Put(second, was=first))
+    for stale in (act(first), act(ledger("never"))):
+        with pytest.raises(WriteConflictError) as conflict:
+            repository.commit(stale)
+        assert conflict.value.writes == (stale,)
+    assert repository.ledger("demo") == second
+
+
+def test_a_delete_removes_the_record_and_makes_room_for_a_new_one(repository: Repository) -> None:
+    one = node()
+    store(repository, one)
+    repository.commit(Delete(one))
+    assert repository.nodes("demo") == []
+    store(repository, one)
+    assert repository.nodes("demo") == [one]
+
+
+def test_a_check_writes_nothing_and_lets_the_others_be_written(repository: Repository) -> None:
+    store(repository, cluster())
+    repository.commit(Check(cluster()), Put(ledger(), was=None))
+    assert repository.cluster("demo") == cluster()
+    assert repository.ledger("demo") == ledger()
+
+
+def test_a_check_that_fails_holds_the_others_back(repository: Repository) -> None:
+    store(repository, cluster(revision=2))
+    with pytest.raises(WriteConflictError) as conflict:
+        repository.commit(Check(cluster(revision=1)), Put(ledger(), was=None))
+    assert conflict.value.writes == (Check(cluster(revision=1)),)
+    assert repository.ledger("demo") is None
+
+
+def test_a_hundred_writes_are_done_together(repository: Repository) -> None:
+    made = operation()
+    before = nodes_of(made, range(1, 51))
+    store(repository, *before)
+    after = [changed(one, name="new") for one in before[:49]]
+    fresh = nodes_of(made, range(51, 101))
+    writes = [Put(new, was=old) for new, old in zip(after, before[:49], strict=True)]
+    repository.commit(*writes, Delete(before[49]), *(Put(one, was=None) for one in fresh))
+    assert repository.nodes("demo") == [*after, *fresh]
+
+
+def test_of_a_hundred_writes_one_that_is_stale_leaves_everything_untouched(repository: Repository) -> None:
+    made = operation()
+    before = nodes_of(made, range(1, 51))
+    store(repository, *before)
+    stale = Put(changed(before[30]), was=changed(before[30]))
+    writes = [Put(changed(one), was=one) for one in before[:30]]
+    deletes = [Delete(one) for one in before[31:]]
+    fresh = [Put(one, was=None) for one in nodes_of(made, range(51, 101))]
+    with pytest.raises(WriteConflictError) as conflict:
+        repository.commit(*writes, stale, *deletes, *fresh)
+    assert conflict.value.writes == (stale,)
+    assert repository.nodes("demo") == before
+
+
+def test_a_conflict_names_exactly_the_writes_that_lost(repository: Repository) -> None:
+    made = operation()
+    there = nodes_of(made, range(1, 5))
+    store(repository, *there)
+    good: list[Write] = [Put(changed(there[0]), was=there[0]), Delete(there[1]), Put(node(), was=None)]
+    bad: list[Write] = [
+        Put(changed(there[2]), was=changed(there[2])),
+        Put(there[3], was=None),
+        Check(nodes_of(made, [9])[0]),
+    ]
+    with pytest.raises(WriteConflictError) as conflict:
+        repository.commit(good[0], bad[0], good[1], bad[1], good[2], bad[2])
+    assert conflict.value.writes == tuple(bad)
+    repository.commit(*good)
+
+
+def test_a_record_that_is_too_large_is_told_and_nothing_is_written(repository: Repository) -> None:
+    # In bytes, not in characters.
+    large = node(status_message="世" * 140_000)
+    with pytest.raises(RecordTooLarge):
+        repository.commit(Put(ledger(), was=None), Put(large, was=None))
+    assert repository.ledger("demo") is None
+    assert repository.nodes("demo") == []
+
+
+def test_a_record_just_below_the_limit_is_written(repository: Repository) -> None:
+    large = node(status_message="x" * 388_000)
+    store(repository, large)
+    assert repository.nodes("demo") == [large]
+
+
+# Reading.
+
+
+def test_clusters_come_by_name(repository: Repository) -> None:
+    names = ["b", "a", "demo 2", "demo", "Z", "demo2"]
+    store(repository, *(cluster(name) for name in names), ledger("a"), virtual_cluster("a"))
+    assert [one.name for one in repository.clusters()] == sorted(names)
+
+
+def test_nodes_come_by_id_and_of_their_cluster_alone(repository: Repository) -> None:
+    names = ["demo", "demo 2", "demo2", "dem", "demo#NODE"]
+    made = {name: nodes_of(operation(name), range(1, 4)) for name in names}
+    store(repository, *(one for nodes in made.values() for one in reversed(nodes)))
+    store(repository, *(ledger(name) for name in names))
+    for name in names:
+        assert repository.nodes(name) == made[name]
+
+
+def test_nodes_of_a_create_are_those_that_it_made(repository: Repository) -> None:
+    first = operation(id="00000000-0000-4000-8000-000000000000")
+    second = operation(id="00000000-0000-4000-8000-000000100000")
+    elsewhere = replace(first, cluster="demo 2")
+    made = {one.cluster + one.id: nodes_of(one, range(1, 4)) for one in (first, second, elsewhere)}
+    store(repository, *(one for nodes in made.values() for one in nodes))
+    for one in (first, second, elsewhere):
+        assert repository.nodes_made_by(one) == made[one.cluster + one.id]
+
+
+def test_thousands_of_nodes_are_read_whole_and_in_order(repository: Repository) -> None:
+    made = operation()
+    # More than two pages of 1 MB.
+    nodes = [replace(one, status_message="x" * 1_500) for one in nodes_of(made, range(1, 1_201))]
+    store(repository, *reversed(nodes))
+    assert repository.nodes("demo") == nodes
+    assert repository.nodes_made_by(made) == nodes
+
+
+@pytest.mark.parametrize("count", [1, 99, 100, 101, 250])
+def test_any_number_of_nodes_is_found_by_id(repository: Repository, count: int) -> None:
+    made = operation()
+    nodes = nodes_of(made, range(1, 251))
+    store(repository, *nodes)
+    ids = [one.id for one in reversed(nodes[:count])]
+    unknown = [node_id(made.id, 999), node_id(new_operation_id(), 1)]
+    assert repository.nodes_by_id("demo", [*ids, *unknown, *ids]) == nodes[:count]
+    assert list(repository.nodes_by_id("demo 2", ids)) == []
+
+
+def test_large_nodes_are_found_by_id_too(repository: Repository) -> None:
+    made = operation()
+    # Together more than the 16 MB of one answer.
+    nodes = [replace(one, status_message="x" * 300_000) for one in nodes_of(made, range(1, 71))]
+    for one in nodes:
+        store(repository, one)
+    assert repository.nodes_by_id("demo", [one.id for one in nodes]) == nodes
+
+
+def test_a_request_id_is_known_by_cluster_and_in_all_of_them(repository: Repository) -> None:
+    mine, other, longer = used("r", "demo"), used("r", "demo 2"), used("r2", "demo")
+    store(repository, mine, other, longer)
+    assert repository.request("demo", "r") == mine
+    assert repository.request("demo 2", "r") == other
+    assert repository.requests("r") == [mine, other]
+    assert repository.requests("r2") == [longer]
+
+
+def test_running_operations_follow_the_state(repository: Repository) -> None:
+    made = [operation(), operation("demo 2", action=Action.TERMINATE), operation()]
+    ended = operation(state=OperationState.FAILED)
+    store(repository, *made, ended)
+    assert sorted(repository.running_operations()) == sorted(one.id for one in made)
+    repository.commit(
+        Put(changed(made[0], state=OperationState.SUCCEEDED), was=made[0]),
+        Put(changed(made[1], attempt=2), was=made[1]),
+        Delete(made[2]),
+    )
+    assert list(repository.running_operations()) == [made[1].id]
+
+
+def test_a_deleted_virtual_cluster_is_remembered_but_not_listed(repository: Repository) -> None:
+    gone = virtual_cluster("b", deleted=True, expires_at=2**62)
+    store(repository, virtual_cluster("a"), gone, virtual_cluster("c"))
+    assert repository.virtual_cluster("b") == gone
+    found, after = repository.virtual_clusters()
+    assert [one.id for one in found] == ["a", "c"]
+    assert after is None
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 7, 8, 100, None])
+def test_pages_hold_each_virtual_cluster_exactly_once_and_in_order(
+    repository: Repository, limit: int | None
+) -> None:
+    ids = ["A", "a", "a-b", "a.b", "a0", "ab", "b", "b2"]
+    tombstones = ["0", "a-a", "z"]
+    store(repository, *(virtual_cluster(one) for one in ids))
+    store(repository, *(virtual_cluster(one, deleted=True) for one in tombstones))
+    pages, after = [], ""
+    while True:
+        found, following = repository.virtual_clusters(limit, after)
+        assert limit is None or len(found) <= limit
+        pages += [one.id for one in found]
+        if following is None:
+            break
+        assert found
+        after = following
+    assert pages == sorted(ids)
+
+
+def test_a_page_goes_on_after_an_id_that_is_gone_meanwhile(repository: Repository) -> None:
+    store(repository, *(virtual_cluster(one) for one in "abc"))
+    [first], after = repository.virtual_clusters(1)
+    repository.commit(Delete(first))
+    assert after is not None
+    assert [one.id for one in repository.virtual_clusters(None, after)[0]] == ["b", "c"]
+
+
+# Many at once.
+
+
+def test_conditional_increments_by_many_threads_end_exact(repository: Repository) -> None:
+    store(repository, ledger())
+    start = threading.Barrier(16)
+
+    def increment(_: int) -> None:
+        start.wait()
+        for _each in range(5):
+            done = False
+            while not done:
+                done = _move(repository, {"demo": 1})
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(increment, range(16)))
+    counted = repository.ledger("demo")
+    assert counted is not None
+    assert counted.use("bucket").nodes == 16 * 5
+    assert counted.revision == 1 + 16 * 5
+
+
+def test_moves_between_two_records_keep_their_sum(repository: Repository) -> None:
+    names = ("demo", "demo 2")
+    use = {"bucket": BucketUse(nodes=100)}
+    store(repository, *(ledger(name, buckets=use) for name in names))
+    start = threading.Barrier(2)
+
+    def move(there: int) -> int:
+        start.wait()
+        changes = {names[0]: there, names[1]: -there}
+        return sum(_move(repository, changes) for _ in range(60))
+
+    with ThreadPoolExecutor(2) as pool:
+        forth, back = pool.map(move, (1, -1))
+    left, right = (repository.ledger(name) for name in names)
+    assert left is not None
+    assert right is not None
+    assert left.use("bucket").nodes == 100 + forth - back
+    assert right.use("bucket").nodes == 100 - forth + back
+    assert left.revision == right.revision == 1 + forth + back
+    assert forth + back > 0
+
+
+def test_of_many_that_create_the_same_record_one_wins(repository: Repository) -> None:
+    start = threading.Barrier(8)
+
+    def create(_: int) -> bool:
+        one = used("r")
+        start.wait()
+        try:
+            repository.commit(Put(one, was=None), Put(node(), was=None))
+        except WriteConflictError:
+            return False
+        return True
+
+    with ThreadPoolExecutor(8) as pool:
+        assert sum(pool.map(create, range(8))) == 1
+    assert len(repository.nodes("demo")) == 1
+
+
+def _move(repository: Repository, changes: dict[str, int]) -> bool:
+    """Read the ledgers, and write them changed in one transaction; tells whether nobody was faster."""
+    writes = []
+    for name, nodes in changes.items():
+        was = repository.ledger(name)
+        assert was is not None
+        use = was.use("bucket").changed(nodes=nodes)
+        writes.append(Put(replace(was.with_use("bucket", use), revision=was.revision + 1), was=was))
+    try:
+        repository.commit(*writes)
+    except WriteConflictError:
+        return False
+    return True

@@ -1,0 +1,103 @@
+"""Run Paddock on this computer until Ctrl-C: what `make local` does."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+
+from tests.emulator.processes import StackError, free_port, is_free
+from tests.emulator.reset import LOCAL, STATE, InUseError, state_lock
+from tests.emulator.stack import Settings, Stack
+from tests.emulator.template import ROOT
+
+DEMO_CLUSTER = "demo"
+DEMO_DEFINITION = ROOT / "tests" / "emulator" / "demo_cluster.json"
+
+READY = """
+Paddock runs at  {url}
+user, password   {user}  {password}
+EC2 (simulated)  {ec2}
+logs             {logs}
+
+Try:
+  curl -u {user}:{password} '{url}/clusters/{cluster}/status?nodes=true'
+  curl -u {user}:{password} '{url}/clusters/{cluster}/nodes/create' \\
+    -d '{{"requestId": "first", "sets": [{{"count": 2, "nodearray": "ondemand"}}]}}'
+  curl -u {user}:{password} '{url}/clusters/{cluster}/nodes?request_id=first'
+
+Ctrl-C stops it and keeps the data; `make local-reset` forgets them.
+"""
+
+
+def main() -> int:
+    """Start, deploy, wait, stop. Return the exit status."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--port", type=int, default=4566)
+    port = parser.parse_args().port
+    # A polite kill ends it as Ctrl-C does.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with state_lock():
+            return _run(port)
+    except (StackError, InUseError) as error:
+        print(f"paddock: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(port: int) -> int:
+    began = time.monotonic()
+
+    def report(line: str) -> None:
+        print(f"[{time.monotonic() - began:5.1f} s] {line}", flush=True)
+
+    settings = Settings(
+        port=port,
+        ec2_port=port + 1 if is_free(port + 1) else free_port(),
+        directory=STATE,
+        build_directory=LOCAL / "build",
+    )
+    stack = Stack(settings, report)
+    ready = False
+    try:
+        stack.start()
+        stack.deploy()
+        stack.ensure_cluster(DEMO_CLUSTER, DEMO_DEFINITION)
+        ready = True
+        report("ready")
+        user, password = settings.credentials
+        print(
+            READY.format(
+                url=stack.base_url,
+                ec2=stack.ec2_endpoint,
+                user=user,
+                password=password,
+                logs=stack.logs.relative_to(ROOT),
+                cluster=DEMO_CLUSTER,
+            ),
+            flush=True,
+        )
+        _watch(stack)
+    except KeyboardInterrupt:
+        report("stopping")
+    finally:
+        # The emulator is writing down its state: more signals must not cut that short.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        stack.stop()
+    report("stopped")
+    return 0 if ready else 130
+
+
+def _watch(stack: Stack) -> None:
+    """Return never; raise when an emulator ends by itself."""
+    while True:
+        child = stack.failed_child()
+        if child is not None:
+            raise StackError(f"{child.name} ended by itself; its output is in {child.log}")
+        time.sleep(0.5)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,186 @@
+"""The ``Compute`` port over the EC2 in memory, without boto3 or a wire between."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from paddock.adapters.ec2 import CAPACITY_CODES, THROTTLING_CODES, UNAVAILABLE_CODES, is_request_fault
+from paddock.errors import ComputeThrottled, ComputeUnavailable, LaunchRefused
+from paddock.ports.compute import Instance, InstanceState, LaunchResult, MachineFacts, Refusal
+from tests.fakes.ec2 import ANSWER_LOST, MAX_IDS, Ec2Error
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from paddock.ports.compute import LaunchRequest
+    from tests.fakes.ec2 import FakeEc2, Params
+
+UNKNOWN_INSTANCE = "InvalidInstanceID"
+
+
+class FakeCompute:
+    """Answers as EC2 would behind the real adapter; ``ec2`` is where tests make it fail."""
+
+    def __init__(self, ec2: FakeEc2) -> None:
+        self.ec2 = ec2
+
+    def launch(self, request: LaunchRequest) -> LaunchResult:
+        """See the port."""
+        try:
+            if request.placement_group:
+                self._make_group(request.placement_group)
+            answer = self._call("CreateFleet", _fleet(request))
+        except Ec2Error as error:
+            if error.code in CAPACITY_CODES:
+                refusal = Refusal(code=error.code, message=error.message)
+                return LaunchResult(instance_ids=(), refusals=(refusal,))
+            if is_request_fault(error.code):
+                raise LaunchRefused(error.message, code=error.code) from error
+            raise
+        ids = tuple(sorted(id_ for group in answer["Instances"] for id_ in group["InstanceIds"]))
+        refusals = [Refusal(code=e["ErrorCode"], message=e["ErrorMessage"]) for e in answer["Errors"]]
+        if not ids and refusals and all(is_request_fault(refusal.code) for refusal in refusals):
+            raise LaunchRefused(refusals[0].message, code=refusals[0].code)
+        return LaunchResult(instance_ids=ids, refusals=tuple(refusals) if len(ids) < request.count else ())
+
+    def describe(self, instance_ids: Collection[str]) -> Mapping[str, Instance]:
+        """See the port."""
+        found: dict[str, Instance] = {}
+        for ids in _batches(instance_ids):
+            rest = ids
+            while rest:
+                try:
+                    answer = self._call("DescribeInstances", {"InstanceIds": rest})
+                except Ec2Error as error:
+                    rest = _without_unknown(rest, error)
+                else:
+                    found |= {instance.id: instance for instance in _instances(answer)}
+                    break
+        return found
+
+    def launched_by(self, cluster: str, operation_id: str) -> Sequence[Instance]:
+        """See the port."""
+        tags = {"paddock:cluster": cluster, "paddock:operation": operation_id}
+        filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in tags.items()]
+        asked: Params = {"Filters": filters}
+        found: list[Instance] = []
+        while True:
+            answer = self._call("DescribeInstances", asked)
+            found += _instances(answer)
+            if "NextToken" not in answer:
+                return found
+            asked["NextToken"] = answer["NextToken"]
+
+    def terminate(self, instance_ids: Collection[str]) -> Mapping[str, str]:
+        """See the port."""
+        refused: dict[str, str] = {}
+        for ids in _batches(instance_ids):
+            rest = ids
+            while rest:
+                try:
+                    self._call("TerminateInstances", {"InstanceIds": rest})
+                except Ec2Error as error:
+                    if error.code == "OperationNotPermitted":
+                        refused |= {id_: str(error) for id_ in rest if id_ in error.message}
+                        rest = [id_ for id_ in rest if id_ not in refused]
+                    else:
+                        rest = _without_unknown(rest, error)
+                else:
+                    break
+        return refused
+
+    def machine_facts(self, instance_types: Collection[str]) -> Mapping[str, MachineFacts]:
+        """See the port."""
+        asked: Params = {"Filters": [{"Name": "instance-type", "Values": sorted(instance_types)}]}
+        return {
+            info["InstanceType"]: MachineFacts(
+                vcpu_count=info["VCpuInfo"]["DefaultVCpus"],
+                pcpu_count=info["VCpuInfo"]["DefaultCores"],
+                memory_gib=info["MemoryInfo"]["SizeInMiB"] / 1024,
+                gpu_count=sum(gpu["Count"] for gpu in info.get("GpuInfo", {}).get("Gpus", [])),
+                infiniband=info["NetworkInfo"]["EfaSupported"],
+            )
+            for info in self._call("DescribeInstanceTypes", asked)["InstanceTypes"]
+        }
+
+    def _make_group(self, name: str) -> None:
+        try:
+            self._call("CreatePlacementGroup", {"GroupName": name, "Strategy": "cluster"})
+        except Ec2Error as error:
+            if error.code != "InvalidPlacementGroup.Duplicate":
+                raise
+
+    def _call(self, operation: str, asked: Params) -> Params:
+        try:
+            return self.ec2.call(operation, asked)
+        except Ec2Error as error:
+            if error.code in THROTTLING_CODES:
+                raise ComputeThrottled(error.message, code=error.code) from error
+            if error.code in UNAVAILABLE_CODES or error.code == ANSWER_LOST:
+                raise ComputeUnavailable(error.message, code=error.code) from error
+            raise
+
+
+def _fleet(request: LaunchRequest) -> Params:
+    market = "spot" if request.interruptible else "on-demand"
+    placement = {"Placement": {"GroupName": request.placement_group}} if request.placement_group else {}
+    tags = [
+        {"Key": "paddock:cluster", "Value": request.cluster},
+        {"Key": "paddock:operation", "Value": request.operation_id},
+    ]
+    return {
+        "ClientToken": request.client_token,
+        "Type": "instant",
+        "LaunchTemplateConfigs": [
+            {
+                "LaunchTemplateSpecification": {
+                    "LaunchTemplateId": request.launch_template_id,
+                    "Version": request.launch_template_version,
+                },
+                "Overrides": [
+                    {
+                        "InstanceType": request.instance_type,
+                        "SubnetId": subnet_id,
+                        "Priority": place,
+                        **placement,
+                    }
+                    for place, subnet_id in enumerate(request.subnet_ids)
+                ],
+            }
+        ],
+        "TargetCapacitySpecification": {
+            "TotalTargetCapacity": request.count,
+            "DefaultTargetCapacityType": market,
+        },
+        "OnDemandOptions": {"AllocationStrategy": "prioritized"},
+        "TagSpecifications": [{"ResourceType": "instance", "Tags": tags}],
+    }
+
+
+def _instances(answer: Params) -> list[Instance]:
+    return [
+        Instance(
+            id=item["InstanceId"],
+            state=InstanceState(item["State"]["Name"]),
+            private_ip=item.get("PrivateIpAddress", ""),
+            private_dns_name=item["PrivateDnsName"],
+            public_dns_name=item["PublicDnsName"],
+            state_reason=item.get("StateReason", {}).get("Message", ""),
+        )
+        for reservation in answer["Reservations"]
+        for item in reservation["Instances"]
+    ]
+
+
+def _without_unknown(ids: list[str], error: Ec2Error) -> list[str]:
+    """The ids but for those that EC2 said it does not know; any other error is raised again."""
+    if not error.code.startswith(UNKNOWN_INSTANCE):
+        raise error
+    unknown = set(re.findall(r"[\w-]+", error.message))
+    return [id_ for id_ in ids if id_ not in unknown]
+
+
+def _batches(ids: Collection[str]) -> Iterator[list[str]]:
+    ordered = sorted(set(ids))
+    return (ordered[start : start + MAX_IDS] for start in range(0, len(ordered), MAX_IDS))

@@ -1,0 +1,595 @@
+"""EC2 in memory: what Paddock meets there, the awkward parts included.
+
+Operations take and give the dictionaries that boto3 takes and gives. State moves with the injected clock
+alone. What is not modelled is refused, never ignored. Where EC2 leaves a choice, the less convenient one is
+taken: overrides without priorities are tried from the last, errors are listed even for a fleet that another
+override filled, an instance's client token is not its fleet's, and a description without ``MaxResults`` is
+paged all the same.
+"""
+
+from __future__ import annotations
+
+import copy
+import ipaddress
+import json
+import re
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field, replace
+from datetime import UTC, datetime
+from functools import cache
+from threading import RLock
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from moto.utilities.utils import load_resource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+Params = dict[str, Any]
+_T = TypeVar("_T")
+
+ANSWER_LOST = "AnswerLost"
+"""A fault with this code is a connection that breaks before the answer."""
+
+SHOWN_AFTER_END_SECONDS = 3600
+MAX_IDS = 1000
+MAX_FILTER_VALUES = 200
+MAX_TYPES = 100
+MIN_PAGE = 5
+MAX_TOKEN_LENGTH = 64
+MAX_GROUPS = 500
+ANY = "*"
+BY_HAND = "Client.UserInitiatedShutdown: User initiated shutdown"
+STATE_CODES = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48}
+
+
+class Ec2Error(Exception):
+    """EC2's refusal of a whole call."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(f"{code}: {message}")
+        self.code = code
+        self.message = message
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How long things take, counted from the call that starts them. A change holds for later calls."""
+
+    boot_seconds: float = 3.0
+    terminate_seconds: float = 3.0
+    describe_lag_seconds: float = 0.0
+    address_seconds: float = 0.0
+
+
+@dataclass(kw_only=True)
+class _Instance:
+    id: str
+    number: int
+    instance_type: str
+    subnet_id: str
+    zone: str
+    market: str
+    client_token: str
+    group: str
+    tags: dict[str, str]
+    launched_at: float
+    visible_at: float
+    addressed_at: float
+    running_at: float
+    terminated_at: float | None = None
+    reason: str = ""
+    protected: bool = False
+
+    def state(self, now: float) -> str:
+        if self.terminated_at is None:
+            return "running" if now >= self.running_at else "pending"
+        return "terminated" if now >= self.terminated_at else "shutting-down"
+
+    def is_shown(self, now: float) -> bool:
+        forgotten = self.terminated_at is not None and now >= self.terminated_at + SHOWN_AFTER_END_SECONDS
+        return now >= self.visible_at and not forgotten
+
+
+@dataclass
+class _State:
+    """All that outlives a restart; plain data but for the instances."""
+
+    settings: Params
+    epoch: int
+    ahead_seconds: float = 0.0
+    number: int = 3
+    instances: dict[str, _Instance] = field(default_factory=dict)
+    tokens: dict[str, Params] = field(default_factory=dict)
+    groups: dict[str, Params] = field(default_factory=dict)
+    zones: dict[str, str] = field(default_factory=dict)
+    templates: list[str] | None = None
+    limits: list[Params] = field(default_factory=list)
+    faults: list[Params] = field(default_factory=list)
+
+
+@cache
+def instance_types() -> dict[str, Params]:
+    """The real instance types, as DescribeInstanceTypes shows them, by name."""
+    types: dict[str, Params] = load_resource("ec2/resources/instance_types.json")
+    return types
+
+
+class FakeEc2:
+    """One account in one Region. Every method is safe to call from any thread.
+
+    ``calls`` counts the calls by operation; ``changes`` grows whenever ``snapshot`` would differ.
+    """
+
+    def __init__(self, now: Callable[[], float], settings: Settings | None = None) -> None:
+        self._clock = now
+        self._lock = RLock()
+        self._initial = settings or Settings()
+        self._state = _State(asdict(self._initial), int(now()))
+        self._operations: dict[str, Callable[[Params], Params]] = {
+            "CreateFleet": self._create_fleet,
+            "CreatePlacementGroup": self._create_placement_group,
+            "CreateTags": self._create_tags,
+            "DeletePlacementGroup": self._delete_placement_group,
+            "DescribeInstances": self._describe_instances,
+            "DescribeInstanceTypes": self._describe_instance_types,
+            "DescribePlacementGroups": self._describe_placement_groups,
+            "TerminateInstances": self._terminate_instances,
+        }
+        self.calls: Counter[str] = Counter()
+        self.changes = 0
+
+    def call(self, operation: str, params: Params) -> Params:
+        """Do what the operation of EC2's API of that name does. Raises ``Ec2Error``."""
+        with self._lock:
+            self.calls[operation] += 1
+            if operation not in self._operations:
+                raise Ec2Error("InvalidAction", f"The action {operation} is not valid for this web service.")
+            fault = next((f for f in self._state.faults if f["operation"] in (operation, ANY)), None)
+            if fault or not operation.startswith("Describe"):
+                self.changes += 1
+            if fault:
+                fault["times"] -= 1
+                self._state.faults = [f for f in self._state.faults if f["times"] > 0]
+            if fault is None or fault["after_effect"]:
+                try:
+                    answer = self._operations[operation](params)
+                except KeyError as error:
+                    raise Ec2Error("MissingParameter", f"The request must contain {error}.") from error
+            if fault:
+                raise Ec2Error(fault["code"], f"{operation} was made to fail.")
+            return answer
+
+    # Faults and settings, for tests.
+
+    def capacity(
+        self,
+        remaining: int | None = 0,
+        *,
+        instance_type: str = ANY,
+        subnet_id: str = ANY,
+        code: str = "InsufficientInstanceCapacity",
+    ) -> None:
+        """Let only ``remaining`` more of that type launch in that subnet; ``None`` lifts the limit."""
+        with self._changing():
+            place = {"instance_type": instance_type, "subnet_id": subnet_id}
+            self._state.limits = [limit for limit in self._state.limits if not place.items() <= limit.items()]
+            if remaining is not None:
+                self._state.limits.append({**place, "remaining": remaining, "code": code})
+
+    def fail_next(self, operation: str, code: str, times: int = 1, *, after_effect: bool = False) -> None:
+        """Fail the next calls of ``operation`` (``*`` is any), with ``after_effect`` once they have acted."""
+        with self._changing():
+            fault = {"operation": operation, "code": code, "times": times, "after_effect": after_effect}
+            self._state.faults.append(fault)
+
+    def lose(self, instance_id: str) -> None:
+        """Make an instance vanish, as if it had never been."""
+        with self._changing():
+            del self._state.instances[instance_id]
+
+    def end(self, instance_id: str, reason: str = BY_HAND) -> None:
+        """End an instance from outside: by hand, or say for ``Server.SpotInstanceTermination``."""
+        with self._changing():
+            self._end(self._state.instances[instance_id], reason)
+
+    def protect(self, instance_id: str, *, protected: bool = True) -> None:
+        """Turn termination protection on or off."""
+        with self._changing():
+            self._state.instances[instance_id].protected = protected
+
+    def templates(self, known: Iterable[str] | None) -> None:
+        """Say which launch templates exist; ``None`` for every one whose id is well formed."""
+        with self._changing():
+            self._state.templates = None if known is None else sorted(known)
+
+    def zones(self, zones: dict[str, str]) -> None:
+        """Put subnets into zones. Otherwise three zones take the subnets in turn, as they first appear."""
+        with self._changing():
+            self._state.zones |= zones
+
+    def configure(self, **seconds: float) -> None:
+        """Change some of ``Settings``."""
+        with self._changing():
+            self._state.settings = asdict(replace(self.settings, **seconds))
+
+    def advance(self, seconds: float) -> None:
+        """Put EC2's clock ahead of the injected one by that much more."""
+        with self._changing():
+            self._state.ahead_seconds += seconds
+
+    def reset(self) -> None:
+        """Forget everything but the numbers given out, so that no id is ever used twice."""
+        with self._changing():
+            self._state = _State(asdict(self._initial), self._state.epoch, number=self._state.number)
+            self.calls.clear()
+
+    def snapshot(self) -> Params:
+        """All state as plain JSON data, for ``restore``."""
+        with self._lock:
+            instances = {id_: vars(record) for id_, record in self._state.instances.items()}
+            copied: Params = json.loads(json.dumps({**vars(self._state), "instances": instances}))
+            return copied
+
+    def restore(self, snapshot: Params) -> None:
+        """Take the state of an earlier ``snapshot``."""
+        with self._changing():
+            state = _State(**copy.deepcopy(snapshot))
+            records: dict[str, Any] = state.instances
+            state.instances = {id_: _Instance(**record) for id_, record in records.items()}
+            self._state = state
+
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return Settings(**self._state.settings)
+
+    @contextmanager
+    def _changing(self) -> Iterator[None]:
+        with self._lock:
+            self.changes += 1
+            yield
+
+    def _now(self) -> float:
+        return self._clock() + self._state.ahead_seconds
+
+    # CreateFleet.
+
+    def _create_fleet(self, asked: Params) -> Params:
+        token = asked.get("ClientToken", "")
+        if len(token) > MAX_TOKEN_LENGTH or not token.isascii():
+            raise Ec2Error("InvalidParameterValue", "The client token must have at most 64 ASCII characters.")
+        earlier = self._state.tokens.get(token)
+        if earlier is None:
+            asked = copy.deepcopy(asked)
+            earlier = {"asked": asked, "answer": self._launch(asked)}
+            if token:
+                self._state.tokens[token] = earlier
+        elif earlier["asked"] != asked:
+            message = "The parameters are not those of the earlier request with this client token."
+            raise Ec2Error("IdempotentParameterMismatch", message)
+        answer: Params = copy.deepcopy(earlier["answer"])
+        return answer
+
+    def _launch(self, asked: Params) -> Params:
+        _only(
+            asked,
+            "ClientToken Type LaunchTemplateConfigs TargetCapacitySpecification SpotOptions OnDemandOptions"
+            " TagSpecifications",
+        )
+        target = asked["TargetCapacitySpecification"]
+        _only(target, "TotalTargetCapacity DefaultTargetCapacityType")
+        if asked.get("Type") != "instant":
+            raise Ec2Error("UnsupportedOperation", "Only fleets of type instant are modelled.")
+        market = target.get("DefaultTargetCapacityType", "on-demand")
+        options = asked.get("SpotOptions" if market == "spot" else "OnDemandOptions", {})
+        _only(options, "AllocationStrategy")
+        choices = [
+            {"LaunchTemplateSpecification": config["LaunchTemplateSpecification"], "Overrides": override}
+            for config in asked["LaunchTemplateConfigs"]
+            for override in config["Overrides"]
+        ]
+        for choice in choices:
+            self._check_choice(choice)
+        if options.get("AllocationStrategy") == "prioritized":
+            choices.sort(key=lambda choice: float(choice["Overrides"].get("Priority", "inf")))
+        else:
+            choices.reverse()
+        fleet_id = f"fleet-{self._state.epoch & 0xFFFFFFFF:08x}-0000-0000-0000-{self._next_number():012x}"
+        tags = {**_tags(asked, "instance"), "aws:ec2:fleet-id": fleet_id}
+        launched: list[_Instance] = []
+        answer: Params = {"FleetId": fleet_id, "Instances": [], "Errors": []}
+        for choice in choices:
+            wanted = target["TotalTargetCapacity"] - len(launched)
+            if wanted == 0:
+                break
+            count, code, message = self._grant(choice["Overrides"], wanted)
+            about = {"LaunchTemplateAndOverrides": choice, "Lifecycle": market}
+            if count:
+                new = [self._start(choice["Overrides"], market, fleet_id, tags) for _ in range(count)]
+                launched += new
+                about_new = {"InstanceIds": [r.id for r in new], "InstanceType": new[0].instance_type}
+                answer["Instances"].append({**about, **about_new})
+            if count < wanted:
+                answer["Errors"].append({**about, "ErrorCode": code, "ErrorMessage": message})
+        return answer
+
+    def _check_choice(self, choice: Params) -> None:
+        _only(choice["Overrides"], "InstanceType SubnetId Priority Placement")
+        _only(choice["Overrides"].get("Placement", {}), "GroupName")
+        template_id = choice["LaunchTemplateSpecification"]["LaunchTemplateId"]
+        if not re.fullmatch(r"lt-[0-9a-f]{8}([0-9a-f]{9})?", template_id):
+            raise Ec2Error("InvalidLaunchTemplateId.Malformed", f"Invalid launch template id: {template_id}")
+        if self._state.templates is not None and template_id not in self._state.templates:
+            raise Ec2Error("InvalidLaunchTemplateId.NotFound", f"There is no template '{template_id}'.")
+        _check_types([choice["Overrides"]["InstanceType"]])
+        self._zone(choice["Overrides"]["SubnetId"])
+        group = choice["Overrides"].get("Placement", {}).get("GroupName")
+        if group:
+            self._check_groups([group])
+
+    def _grant(self, override: Params, wanted: int) -> tuple[int, str, str]:
+        """How many of ``wanted`` may launch there, and the error code and text for the others."""
+        type_, subnet_id = override["InstanceType"], override["SubnetId"]
+        zone = self._zone(subnet_id)
+        group = override.get("Placement", {}).get("GroupName")
+        if group:
+            strategies = instance_types()[type_]["PlacementGroupInfo"]["SupportedStrategies"]
+            if self._state.groups[group]["Strategy"] not in strategies:
+                message = f"Cluster placement groups are not supported by the '{type_}' instance type."
+                return 0, "InvalidParameterCombination", message
+            if any((member.zone, member.instance_type) != (zone, type_) for member in self._members(group)):
+                message = f"The placement group {group} has no capacity for {type_} in {zone}."
+                return 0, "InsufficientInstanceCapacity", message
+        limits = [
+            limit
+            for limit in self._state.limits
+            if limit["instance_type"] in (ANY, type_) and limit["subnet_id"] in (ANY, subnet_id)
+        ]
+        count, code = min([(limit["remaining"], limit["code"]) for limit in limits], default=(wanted, ""))
+        count = min(count, wanted)
+        for limit in limits:
+            limit["remaining"] -= count
+        return count, code, f"There is not enough capacity for {type_} in {subnet_id} ({zone})."
+
+    def _start(self, override: Params, market: str, fleet_id: str, tags: dict[str, str]) -> _Instance:
+        now, settings, number = self._now(), self.settings, self._next_number()
+        record = _Instance(
+            id=f"i-{self._state.epoch & 0xFFFFFFFF:08x}{number:09x}",
+            number=number,
+            instance_type=override["InstanceType"],
+            subnet_id=override["SubnetId"],
+            zone=self._zone(override["SubnetId"]),
+            market=market,
+            client_token=f"{fleet_id}-{number}",
+            group=override.get("Placement", {}).get("GroupName", ""),
+            tags=dict(tags),
+            launched_at=now,
+            visible_at=now + settings.describe_lag_seconds,
+            addressed_at=now + settings.address_seconds,
+            running_at=now + settings.boot_seconds,
+        )
+        self._state.instances[record.id] = record
+        return record
+
+    def _next_number(self) -> int:
+        self._state.number += 1
+        return self._state.number
+
+    def _zone(self, subnet_id: str) -> str:
+        zones = self._state.zones
+        return zones.setdefault(subnet_id, "us-east-1" + "abc"[len(zones) % 3])
+
+    # Instances.
+
+    def _describe_instances(self, asked: Params) -> Params:
+        _only(asked, "InstanceIds Filters MaxResults NextToken")
+        now = self._now()
+        if asked.get("InstanceIds"):
+            if "MaxResults" in asked:
+                raise Ec2Error("InvalidParameterCombination", "MaxResults cannot go with instance ids.")
+            records = self._known(asked["InstanceIds"])
+        else:
+            records = [r for r in self._state.instances.values() if r.is_shown(now)]
+        for name, values in _filters(asked):
+            records = [r for r in records if not values.isdisjoint(_filterable(r, name, now))]
+        answer: Params = {}
+        if not asked.get("InstanceIds"):
+            records, answer = _page(records, asked, MAX_IDS, lambda r: r.number)
+        shapes = [_shape(r, now) for r in records]
+        return {**answer, "Reservations": [{"Instances": shapes}] if shapes else []}
+
+    def _terminate_instances(self, asked: Params) -> Params:
+        _only(asked, "InstanceIds")
+        records, now = self._known(asked["InstanceIds"]), self._now()
+        before = {r.id: r.state(now) for r in records}
+        kept = [r for r in records if r.protected]
+        for record in records:
+            if record.zone not in {r.zone for r in kept}:
+                self._end(record, BY_HAND)
+        if kept:
+            message = f"The instance '{kept[0].id}' may not be terminated: it has termination protection."
+            raise Ec2Error("OperationNotPermitted", message)
+        changes = [
+            {"InstanceId": r.id, "PreviousState": _state(before[r.id]), "CurrentState": _state(r.state(now))}
+            for r in records
+        ]
+        return {"TerminatingInstances": changes}
+
+    def _create_tags(self, asked: Params) -> Params:
+        _only(asked, "Resources Tags")
+        for record in self._known(asked["Resources"]):
+            record.tags |= {tag["Key"]: tag.get("Value", "") for tag in asked["Tags"]}
+        return {}
+
+    def _known(self, ids: list[str]) -> list[_Instance]:
+        """The instances of those ids; one that is not shown fails the call."""
+        if len(ids) > MAX_IDS:
+            raise Ec2Error("InvalidParameterValue", f"At most {MAX_IDS} ids can be given, not {len(ids)}.")
+        for id_ in ids:
+            if not re.fullmatch(r"i-[0-9a-f]{8}([0-9a-f]{9})?", id_):
+                raise Ec2Error("InvalidInstanceID.Malformed", f'Invalid id: "{id_}"')
+        now, records = self._now(), self._state.instances
+        unknown = [id_ for id_ in dict.fromkeys(ids) if id_ not in records or not records[id_].is_shown(now)]
+        if unknown:
+            text = (
+                "The instance ID '{}' does not exist"
+                if len(unknown) == 1
+                else "The instance IDs '{}' do not exist"
+            )
+            raise Ec2Error("InvalidInstanceID.NotFound", text.format(", ".join(unknown)))
+        return [records[id_] for id_ in dict.fromkeys(ids)]
+
+    def _end(self, record: _Instance, reason: str) -> None:
+        if record.terminated_at is None:
+            record.terminated_at, record.reason = self._now() + self.settings.terminate_seconds, reason
+
+    # Instance types and placement groups.
+
+    def _describe_instance_types(self, asked: Params) -> Params:
+        _only(asked, "InstanceTypes Filters MaxResults NextToken")
+        names = asked.get("InstanceTypes") or sorted(instance_types())
+        _check_types(names)
+        if asked.get("InstanceTypes") and ("MaxResults" in asked or len(names) > MAX_TYPES):
+            raise Ec2Error(
+                "InvalidParameterCombination", "There are too many types, or MaxResults beside them."
+            )
+        for name, values in _filters(asked):
+            if name != "instance-type":
+                raise Ec2Error("InvalidParameterValue", f"The filter '{name}' is invalid")
+            names = [type_ for type_ in names if type_ in values]
+        order = {type_: place for place, type_ in enumerate(names)}
+        names, answer = _page(names, asked, MAX_TYPES, lambda type_: order[type_])
+        return {**answer, "InstanceTypes": [instance_types()[type_] for type_ in names]}
+
+    def _create_placement_group(self, asked: Params) -> Params:
+        _only(asked, "GroupName Strategy TagSpecifications")
+        name, groups = asked["GroupName"], self._state.groups
+        if name in groups:
+            raise Ec2Error("InvalidPlacementGroup.Duplicate", f"The placement group '{name}' already exists.")
+        if len(groups) >= MAX_GROUPS:
+            raise Ec2Error("PlacementGroupLimitExceeded", f"There can be {MAX_GROUPS} placement groups.")
+        groups[name] = {
+            "GroupName": name,
+            "GroupId": f"pg-{self._state.epoch & 0xFFFFFFFF:08x}{self._next_number():09x}",
+            "Strategy": asked.get("Strategy", "cluster"),
+            "State": "available",
+            "Tags": _tag_list(_tags(asked, "placement-group")),
+        }
+        return {"PlacementGroup": dict(groups[name])}
+
+    def _describe_placement_groups(self, asked: Params) -> Params:
+        _only(asked, "GroupNames")
+        self._check_groups(asked.get("GroupNames", []))
+        names = asked.get("GroupNames") or list(self._state.groups)
+        return {"PlacementGroups": [dict(self._state.groups[name]) for name in names]}
+
+    def _delete_placement_group(self, asked: Params) -> Params:
+        _only(asked, "GroupName")
+        name = asked["GroupName"]
+        self._check_groups([name])
+        if self._members(name):
+            raise Ec2Error("InvalidPlacementGroup.InUse", f"The placement group '{name}' is in use.")
+        del self._state.groups[name]
+        return {}
+
+    def _check_groups(self, names: list[str]) -> None:
+        for name in names:
+            if name not in self._state.groups:
+                raise Ec2Error("InvalidPlacementGroup.Unknown", f"The placement group '{name}' is unknown.")
+
+    def _members(self, group: str) -> list[_Instance]:
+        now, records = self._now(), self._state.instances.values()
+        return [record for record in records if record.group == group and record.state(now) != "terminated"]
+
+
+def _only(given: Params, known: str) -> None:
+    unknown = set(given) - set(known.split())
+    if unknown:
+        raise Ec2Error("UnsupportedOperation", f"Not modelled: {', '.join(sorted(unknown))}.")
+
+
+def _check_types(names: Iterable[str]) -> None:
+    unknown = [name for name in names if name not in instance_types()]
+    if unknown:
+        raise Ec2Error("InvalidInstanceType", f"The following instance types do not exist: {unknown}")
+
+
+def _tags(asked: Params, resource_type: str) -> dict[str, str]:
+    return {
+        tag["Key"]: tag.get("Value", "")
+        for specification in asked.get("TagSpecifications", [])
+        if specification["ResourceType"] == resource_type
+        for tag in specification["Tags"]
+    }
+
+
+def _tag_list(tags: dict[str, str]) -> list[Params]:
+    return [{"Key": key, "Value": value} for key, value in tags.items()]
+
+
+def _filters(asked: Params) -> Iterable[tuple[str, set[str]]]:
+    for item in asked.get("Filters", []):
+        if len(item["Values"]) > MAX_FILTER_VALUES:
+            raise Ec2Error("FilterLimitExceeded", f"A filter takes at most {MAX_FILTER_VALUES} values.")
+        yield item["Name"], set(item["Values"])
+
+
+def _filterable(record: _Instance, name: str, now: float) -> set[str]:
+    """What a filter of that name compares with."""
+    if name.startswith("tag:"):
+        return {value for key, value in record.tags.items() if key == name.removeprefix("tag:")}
+    values = {
+        "client-token": {record.client_token},
+        "instance-id": {record.id},
+        "instance-state-name": {record.state(now)},
+        "tag-key": set(record.tags),
+    }
+    if name not in values:
+        raise Ec2Error("InvalidParameterValue", f"The filter '{name}' is invalid")
+    return values[name]
+
+
+def _page(
+    items: list[_T], asked: Params, largest: int, number: Callable[[_T], int]
+) -> tuple[list[_T], Params]:
+    """The page asked for, of ``items`` in ascending order of ``number``, and the token of the next one."""
+    size = asked.get("MaxResults", largest)
+    if not MIN_PAGE <= size <= largest:
+        raise Ec2Error("InvalidParameterValue", f"MaxResults must be from {MIN_PAGE} to {largest}.")
+    after = asked.get("NextToken", "-1")
+    if not re.fullmatch(r"-?\d+", after):
+        raise Ec2Error("InvalidNextToken", "The token is not one that an earlier page gave.")
+    left = [item for item in items if number(item) > int(after)]
+    return left[:size], {"NextToken": str(number(left[size - 1]))} if len(left) > size else {}
+
+
+def _state(name: str) -> Params:
+    return {"Name": name, "Code": STATE_CODES[name]}
+
+
+def _shape(record: _Instance, now: float) -> Params:
+    """The instance as DescribeInstances shows it."""
+    state = record.state(now)
+    shape: Params = {
+        "InstanceId": record.id,
+        "InstanceType": record.instance_type,
+        "State": _state(state),
+        "SubnetId": record.subnet_id,
+        "Placement": {"AvailabilityZone": record.zone, "GroupName": record.group, "Tenancy": "default"},
+        "ClientToken": record.client_token,
+        "LaunchTime": datetime.fromtimestamp(record.launched_at, UTC),
+        "PrivateDnsName": "",
+        "PublicDnsName": "",
+        "Tags": _tag_list(record.tags),
+    }
+    if record.market == "spot":
+        shape["InstanceLifecycle"] = "spot"
+    if now >= record.addressed_at and state != "terminated":
+        address = str(ipaddress.IPv4Address("10.0.0.0") + record.number)
+        shape["PrivateIpAddress"] = address
+        shape["PrivateDnsName"] = f"ip-{address.replace('.', '-')}.ec2.internal"
+    if record.reason:
+        shape["StateReason"] = {"Code": record.reason.split(":")[0], "Message": record.reason}
+    return shape

@@ -1,0 +1,119 @@
+"""The repository in memory: the same promises, kept by one lock."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, TypeVar
+
+from paddock.adapters.dynamodb import keys
+from paddock.adapters.dynamodb.items import from_item, to_item
+from paddock.model.cluster import Cluster
+from paddock.model.identity import node_id_prefix
+from paddock.model.ledger import Ledger
+from paddock.model.node import Node
+from paddock.model.operation import Operation, Request
+from paddock.model.virtual_cluster import VirtualCluster
+from paddock.ports.repository import MAX_WRITES, Put, WriteConflictError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from paddock.adapters.dynamodb.keys import Key
+    from paddock.ports.repository import Record, Write
+
+Found = TypeVar("Found", bound="Record")
+
+
+class FakeRepository:
+    """Keeps records by their keys; each goes through its item, so that only what can be stored is."""
+
+    def __init__(self) -> None:
+        self._records: dict[Key, Record] = {}
+        self._lock = threading.Lock()
+        self.commits = 0
+
+    def commit(self, *writes: Write) -> None:
+        written = {
+            id(write): from_item(type(write.record), to_item(write.record))
+            for write in writes
+            if isinstance(write, Put)
+        }
+        targets = [keys.key_of(write.record if isinstance(write, Put) else write.was) for write in writes]
+        if not 1 <= len(writes) <= MAX_WRITES or len(set(targets)) < len(targets):
+            msg = "a transaction writes 1 to 100 different records"
+            raise AssertionError(msg)
+        with self._lock:
+            self.commits += 1
+            lost = [
+                write for write, key in zip(writes, targets, strict=True) if not self._holds(key, write.was)
+            ]
+            if lost:
+                raise WriteConflictError(lost)
+            for write, key in zip(writes, targets, strict=True):
+                if id(write) in written:
+                    self._records[key] = written[id(write)]
+                elif type(write).__name__ == "Delete":
+                    del self._records[key]
+
+    def cluster(self, name: str) -> Cluster | None:
+        return self._get(Cluster, keys.cluster(name))
+
+    def clusters(self) -> Sequence[Cluster]:
+        return self._query(Cluster, keys.CLUSTERS)
+
+    def ledger(self, cluster: str) -> Ledger | None:
+        return self._get(Ledger, keys.ledger(cluster))
+
+    def nodes(self, cluster: str) -> Sequence[Node]:
+        return self._query(Node, *keys.node(cluster, ""))
+
+    def nodes_made_by(self, operation: Operation) -> Sequence[Node]:
+        return self._query(Node, *keys.node(operation.cluster, node_id_prefix(operation.id)))
+
+    def nodes_by_id(self, cluster: str, ids: Collection[str]) -> Sequence[Node]:
+        wanted = set(ids)
+        return [node for node in self.nodes(cluster) if node.id in wanted]
+
+    def operation(self, operation_id: str) -> Operation | None:
+        return self._get(Operation, keys.operation(operation_id))
+
+    def request(self, cluster: str, request_id: str) -> Request | None:
+        return self._get(Request, keys.request(request_id, cluster))
+
+    def requests(self, request_id: str) -> Sequence[Request]:
+        return self._query(Request, keys.request(request_id, "").pk)
+
+    def running_operations(self) -> Sequence[str]:
+        with self._lock:
+            records = list(self._records.values())
+        return sorted(one.id for one in records if isinstance(one, Operation) and one.is_running)
+
+    def virtual_cluster(self, virtual_cluster_id: str) -> VirtualCluster | None:
+        return self._get(VirtualCluster, keys.virtual_cluster(virtual_cluster_id))
+
+    def virtual_clusters(
+        self, limit: int | None = None, after: str = ""
+    ) -> tuple[Sequence[VirtualCluster], str | None]:
+        everything = self._query(VirtualCluster, keys.VIRTUAL_CLUSTERS)
+        found = [one for one in everything if not one.deleted and one.id > after]
+        if limit is None or len(found) <= limit:
+            return found, None
+        return found[:limit], found[limit - 1].id
+
+    def _holds(self, key: Key, was: Record | None) -> bool:
+        stored = self._records.get(key)
+        if stored is None or was is None:
+            return stored is was
+        return stored.revision == was.revision
+
+    def _get(self, kind: type[Found], key: Key) -> Found | None:
+        with self._lock:
+            record = self._records.get(key)
+        assert record is None or isinstance(record, kind)
+        return record
+
+    def _query(self, kind: type[Found], pk: str, begins_with: str = "") -> list[Found]:
+        with self._lock:
+            matching = sorted(key for key in self._records if key.pk == pk and key.sk.startswith(begins_with))
+            records = [self._records[key] for key in matching]
+        return [record for record in records if isinstance(record, kind)]

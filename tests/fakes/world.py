@@ -1,0 +1,171 @@
+"""A whole Paddock in memory: the real use cases over fakes, with time that tests move."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from paddock.model.operation import Action
+from paddock.model.requests import (
+    ClusterWrite,
+    NodeCreationRequest,
+    NodeManagementRequest,
+    VirtualClusterWrite,
+)
+from paddock.ports.repository import Delete
+from paddock.reconcile.run import reconcile
+from paddock.service.clusters import put_cluster
+from paddock.service.create_nodes import create_nodes
+from paddock.service.steps.finish import finish
+from paddock.service.steps.launch import launch
+from paddock.service.steps.outcome import Next
+from paddock.service.steps.poll import poll
+from paddock.service.steps.terminate import terminate
+from paddock.service.terminate_nodes import terminate_nodes
+from paddock.service.virtual_clusters import delete_virtual_cluster, write_virtual_cluster
+from tests.fakes.clock import ManualClock
+from tests.fakes.compute import FakeCompute
+from tests.fakes.ec2 import FakeEc2
+from tests.fakes.repository import FakeRepository
+from tests.fakes.workflows import FakeWorkflows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paddock.model.cluster import Cluster
+    from paddock.model.node import Node
+    from paddock.model.operation import Operation
+    from paddock.model.virtual_cluster import VirtualCluster
+    from paddock.ports.repository import Record
+    from paddock.reconcile.run import Report
+    from paddock.service.create_nodes import Added
+    from paddock.service.terminate_nodes import NodeResult
+
+REGION = "us-east-1"
+CLUSTER = "demo"
+MAX_STEPS = 2_000
+
+
+def bucket(machine_type: str = "c7i-xlarge", **changes: Any) -> dict[str, Any]:
+    """A bucket of a definition."""
+    facts = {"vcpuCount": 4, "pcpuCount": 2, "memory": 8.0, "gpuCount": 0, "infiniband": False}
+    return {"machineType": machine_type, "templateId": "4c8g", **facts, **changes}
+
+
+def nodearray(name: str = "ondemand", *buckets: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    """A node array of a definition; of one bucket, where none is given."""
+    return {
+        "name": name,
+        "subnetIds": ["subnet-00000001", "subnet-00000002"],
+        "launchTemplate": {"launchTemplateId": "lt-0123456789abcdef0"},
+        "buckets": list(buckets) or [bucket()],
+        **changes,
+    }
+
+
+class World:
+    """One cluster ``demo``, and short ways to use it."""
+
+    def __init__(self, *nodearrays: dict[str, Any], **definition: Any) -> None:
+        self.clock = ManualClock()
+        self.repository = FakeRepository()
+        self.ec2 = FakeEc2(now=self.clock.seconds)
+        self.compute = FakeCompute(self.ec2)
+        self.workflows = FakeWorkflows()
+        self.put({"nodearrays": list(nodearrays) or [nodearray()], **definition})
+
+    def put(self, definition: dict[str, Any], expected: int | None = None, name: str = CLUSTER) -> Cluster:
+        body = ClusterWrite.model_validate(definition)
+        written, _ = put_cluster(self.repository, self.compute, self.clock, REGION, name, body, expected)
+        return written
+
+    def create(
+        self, count: int = 1, array: str = "ondemand", request_id: str | None = None, **line: Any
+    ) -> tuple[Operation, list[Added]]:
+        return self.create_sets({"count": count, "nodearray": array, **line}, request_id=request_id)
+
+    def create_sets(
+        self, *sets: dict[str, Any], request_id: str | None = None
+    ) -> tuple[Operation, list[Added]]:
+        body = NodeCreationRequest.model_validate({"sets": list(sets), "requestId": request_id})
+        return create_nodes(self.repository, self.workflows, self.clock, CLUSTER, body)
+
+    def terminate(self, **selectors: Any) -> tuple[Operation, list[NodeResult]]:
+        body = NodeManagementRequest.model_validate(selectors)
+        return terminate_nodes(self.repository, self.workflows, self.clock, CLUSTER, body)
+
+    def claim(
+        self, name: str, expected: int | None = None, /, *, dry_run: bool = False, **replica_sets: int
+    ) -> VirtualCluster:
+        """Write a virtual cluster; node types are given as ``x4c8g=2``."""
+        wish = {key.removeprefix("x"): count for key, count in replica_sets.items()}
+        return self.write({"virtualClusterId": name, "replicaSets": wish, "dryRun": dry_run}, expected)
+
+    def write(self, body: dict[str, Any], expected: int | None = None) -> VirtualCluster:
+        request = VirtualClusterWrite.model_validate(body)
+        return write_virtual_cluster(self.repository, self.clock, CLUSTER, request, expected)
+
+    def release(self, name: str, expected: int | None = None, *, terminate: bool = False) -> VirtualCluster:
+        return delete_virtual_cluster(
+            self.repository, self.workflows, self.clock, name, expected, terminate=terminate
+        )
+
+    def reconcile(self) -> Report:
+        return reconcile(self.repository, self.compute, self.workflows, self.clock)
+
+    def nodes(self) -> Sequence[Node]:
+        return self.repository.nodes(CLUSTER)
+
+    def forget(self, *records: Record) -> None:
+        """Remove records, as no use case does."""
+        self.repository.commit(*(Delete(record) for record in records))
+
+    def operation(self, operation_id: str) -> Operation:
+        found = self.repository.operation(operation_id)
+        assert found is not None
+        return found
+
+    def alive(self) -> set[str]:
+        """Ids of the instances that cost money."""
+        instances = self.ec2.snapshot()["instances"]
+        return {one["id"] for one in instances.values() if one["terminated_at"] is None}
+
+    def step(self, name: str, operation_id: str, polls: int = 0) -> tuple[Next, int]:
+        """One task of the workflow; answers what comes next, and after how many seconds."""
+        ports = (self.repository, self.compute)
+        match name:
+            case "launch":
+                outcome = launch(*ports, self.clock, operation_id, polls)
+            case "terminate":
+                outcome = terminate(*ports, self.clock, operation_id, polls)
+            case "finish":
+                outcome = finish(*ports, self.workflows, self.clock, operation_id, polls)
+            case _:
+                outcome = poll(*ports, self.clock, operation_id, polls)
+        return outcome.next, outcome.wait_seconds
+
+    def drive(self, operation: Operation) -> Operation:
+        """Run the workflow of an operation to its end, as the state machine does."""
+        task = "launch" if operation.action is Action.CREATE else "terminate"
+        polls = 0
+        for _ in range(MAX_STEPS):
+            following, seconds = self.step(task, operation.id, polls)
+            if following is Next.DONE:
+                self.workflows.live.pop(operation.id, None)
+                return self.operation(operation.id)
+            if following is Next.WAIT:
+                self.clock.advance(seconds)
+                polls += 1
+            task = "poll" if following is Next.WAIT else following.value
+        msg = f"the workflow did not end in {MAX_STEPS} steps"
+        raise AssertionError(msg)
+
+    def drive_all(self) -> None:
+        """Run every live workflow, and those that they start, to their ends."""
+        while self.workflows.live:
+            self.drive(next(iter(self.workflows.live.values())))
+
+    def ready(self, count: int = 1, **line: Any) -> Sequence[Node]:
+        """Create nodes and wait until they are Ready; answers them."""
+        operation, _ = self.create(count, **line)
+        self.drive(operation)
+        return self.repository.nodes_made_by(operation)

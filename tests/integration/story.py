@@ -1,0 +1,67 @@
+"""What the integration tests do again and again: make a cluster, wait for operations, meet at one moment."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from tests.fakes.world import bucket, nodearray
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.emulator.client import Client, Reply
+
+PATIENCE_SECONDS = 60
+
+
+def new_cluster(client: Client, *buckets: dict[str, Any], **changes: Any) -> str:
+    """A cluster of its own for a test, with one node array ``ondemand``; answers its name."""
+    name = f"cluster-{uuid4().hex[:12]}"
+    reply = client.put(f"/clusters/{name}", {"nodearrays": [nodearray("ondemand", *buckets, **changes)]})
+    assert reply.status == 201, reply.body
+    return name
+
+
+def create(client: Client, cluster: str, count: int, **request: Any) -> Reply:
+    sets = [{"count": count, "nodearray": "ondemand"}]
+    return client.post(f"/clusters/{cluster}/nodes/create", {"sets": sets, **request})
+
+
+def finished(client: Client, operation_id: str) -> dict[str, Any]:
+    """The operation once it has ended."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < until:
+        operation: dict[str, Any] = client.get(f"/operations/{operation_id}").json()
+        if operation["state"] != "Running":
+            return operation
+    raise AssertionError(f"operation {operation_id} has not ended: {operation}")
+
+
+def ready_nodes(client: Client, cluster: str, count: int) -> list[dict[str, Any]]:
+    """New nodes of the cluster, once they are Ready."""
+    made = create(client, cluster, count).json()
+    assert finished(client, made["operationId"])["state"] == "Succeeded"
+    found: list[dict[str, Any]] = nodes(client, cluster, f"operation={made['operationId']}")
+    return found
+
+
+def nodes(client: Client, cluster: str, query: str = "") -> list[dict[str, Any]]:
+    listed: list[dict[str, Any]] = client.get(f"/clusters/{cluster}/nodes?{query}").json()["nodes"]
+    return listed
+
+
+def only_bucket(client: Client, cluster: str) -> dict[str, Any]:
+    found: dict[str, Any] = client.get(f"/clusters/{cluster}/status").json()["nodearrays"][0]["buckets"][0]
+    return found
+
+
+def together(count: int, call: Callable[[int], Reply]) -> list[Reply]:
+    """The same call from so many threads at once, in their order."""
+    with ThreadPoolExecutor(count) as threads:
+        return list(threads.map(call, range(count)))
+
+
+__all__ = ["bucket", "create", "finished", "new_cluster", "nodes", "only_bucket", "ready_nodes", "together"]

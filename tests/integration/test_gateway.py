@@ -1,0 +1,72 @@
+"""The gateway before the functions: who gets in, which function a request reaches, what a stray one hears."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.emulator.client import Client, Reply
+
+PATHS = [
+    "/clusters",
+    "/clusters/none",
+    "/clusters/none/status",
+    "/clusters/none/nodes",
+    "/clusters/none/nodes/create",
+    "/clusters/none/nodes/terminate",
+    "/operations",
+    "/operations/none",
+    "/virtual_clusters",
+    "/virtual_clusters/none",
+]
+
+
+def problem(reply: Reply) -> dict[str, Any]:
+    """Return an error's body, having checked that it has both surfaces' shapes."""
+    body: dict[str, Any] = reply.json()
+    assert body.keys() >= {"Message", "Detail", "result", "msg", "data"}
+    assert body["result"] is False
+    assert body["data"]["code"]
+    return body
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/", "/no/such/route"])
+@pytest.mark.parametrize("credentials", [None, ("admin", "wrong"), ("nobody", "paddock-local")])
+def test_wrong_or_no_credentials_are_asked_for(
+    client: Client, path: str, credentials: tuple[str, str] | None
+) -> None:
+    reply = client.with_credentials(credentials).get(path)
+    assert reply.status == 401
+    assert reply.headers["www-authenticate"].startswith("Basic realm=")
+    assert problem(reply)["data"]["code"] == "Unauthorized"
+
+
+@pytest.mark.parametrize("header", ["Bearer abc", "Basic", "Basic !!!", "Basic OjpOag==", "x" * 4000])
+def test_a_strange_authorization_header_is_a_401(client: Client, header: str) -> None:
+    assert client.without_credentials().get("/clusters", Authorization=header).status == 401
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_wrong_method_is_told_the_right_ones(client: Client, path: str) -> None:
+    reply = client.request("PATCH", path, {})
+    assert reply.status == 405
+    assert reply.headers["allow"]
+    problem(reply)
+
+
+@pytest.mark.parametrize("path", ["/", "/no/such/route", "/clusters/none/nodes/juggle", "/Clusters"])
+def test_an_unknown_route_is_a_404(client: Client, path: str) -> None:
+    reply = client.get(path)
+    assert reply.status == 404
+    problem(reply)
+
+
+def test_a_slash_at_the_end_changes_nothing(client: Client) -> None:
+    """Clients of the clusters surface ask for ``/operations/?request_id=…``."""
+    for path in ("/clusters", "/virtual_clusters"):
+        assert client.get(f"{path}/").status == client.get(path).status == 200
+    assert (
+        client.get("/operations/?request_id=none").status == client.get("/operations?request_id=none").status
+    )

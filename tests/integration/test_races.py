@@ -1,0 +1,86 @@
+"""Many at once, over HTTP: one winner, and every loser is told."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from tests.integration.story import (
+    bucket,
+    create,
+    finished,
+    new_cluster,
+    nodes,
+    only_bucket,
+    ready_nodes,
+    together,
+)
+
+if TYPE_CHECKING:
+    from tests.emulator.client import Client, Reply
+
+
+def statuses(replies: list[Reply]) -> Counter[int]:
+    return Counter(reply.status for reply in replies)
+
+
+def test_of_eight_writers_with_one_revision_one_wins(client: Client) -> None:
+    cluster = new_cluster(client)
+    ready_nodes(client, cluster, 8)
+    wish = {"virtualClusterId": f"team-{uuid4().hex}", "cluster": cluster, "replicaSets": {"4c8g": 1}}
+    revision = client.post("/virtual_clusters", wish).json()["data"]["revision"]
+    replies = together(
+        8,
+        lambda number: client.post(
+            "/virtual_clusters", {**wish, "revision": revision, "replicaSets": {"4c8g": number}}
+        ),
+    )
+    assert statuses(replies) == {200: 1, 409: 7}
+    current = next(reply for reply in replies if reply.status == 200).json()["data"]["revision"]
+    assert {reply.json()["data"]["revision"] for reply in replies} == {current}
+
+
+def test_of_eight_creates_of_one_virtual_cluster_one_wins(client: Client) -> None:
+    cluster = new_cluster(client)
+    ready_nodes(client, cluster, 2)
+    wish = {"virtualClusterId": f"team-{uuid4().hex}", "cluster": cluster, "replicaSets": {"4c8g": 1}}
+    assert statuses(together(8, lambda _: client.post("/virtual_clusters", wish))) == {200: 1, 409: 7}
+
+
+def test_virtual_clusters_that_compete_for_nodes_share_none(client: Client) -> None:
+    cluster = new_cluster(client)
+    ready_nodes(client, cluster, 6)
+
+    def claim(number: int) -> Reply:
+        name = f"team-{number}-{uuid4().hex}"
+        wish = {"virtualClusterId": name, "cluster": cluster, "replicaSets": {"4c8g": 2}}
+        return client.post("/virtual_clusters", wish)
+
+    replies = together(8, claim)
+    assert statuses(replies) == {200: 3, 409: 5}
+    given = [node for one in replies if one.status == 200 for node in one.json()["data"]["nodeInstances"]]
+    assert len(given) == len(set(given)) == 6
+    assert {one.json()["data"]["code"] for one in replies if one.status == 409} == {"InsufficientNodes"}
+
+
+def test_of_eight_creates_with_one_request_id_one_is_done(client: Client) -> None:
+    cluster = new_cluster(client)
+    replies = together(8, lambda _: create(client, cluster, 2, requestId="same"))
+    assert statuses(replies) == {202: 1, 409: 7}
+    operation_id = next(reply for reply in replies if reply.status == 202).json()["operationId"]
+    assert {reply.json()["operationId"] for reply in replies} == {operation_id}
+    finished(client, operation_id)
+    assert len(nodes(client, cluster)) == 2
+
+
+def test_sixteen_creates_for_ten_places_add_ten(client: Client) -> None:
+    cluster = new_cluster(client, bucket(maxCount=10))
+    replies = together(16, lambda _: create(client, cluster, 1))
+    assert statuses(replies) == {202: 16}
+    assert sum(reply.json()["sets"][0]["added"] for reply in replies) == 10
+    for reply in replies:
+        finished(client, reply.json()["operationId"])
+    names = [node["Name"] for node in nodes(client, cluster)]
+    assert sorted(names) == sorted(f"ondemand-{number}" for number in range(1, 11))
+    assert only_bucket(client, cluster)["availableCount"] == 0

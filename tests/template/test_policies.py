@@ -1,0 +1,137 @@
+"""Each function may do what its handler does, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.emulator.template import load_template
+
+RESOURCES = load_template()["Resources"]
+TABLE = {"Fn::GetAtt": ["Table", "Arn"]}
+
+# AWS knows no narrower resource for these: they concern the whole account's instances or log deliveries.
+UNLIMITABLE = {
+    "ec2:DescribeInstances",
+    "ec2:DescribeInstanceTypes",
+    "logs:CreateLogDelivery",
+    "logs:DeleteLogDelivery",
+    "logs:DescribeLogGroups",
+    "logs:DescribeResourcePolicies",
+    "logs:GetLogDelivery",
+    "logs:ListLogDeliveries",
+    "logs:PutResourcePolicy",
+    "logs:UpdateLogDelivery",
+}
+READS = {"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"}
+# Who may do what has effects outside the table.
+EFFECTS = {
+    "ec2:CreateFleet": {"Launch"},
+    "ec2:CreatePlacementGroup": {"Launch"},
+    "ec2:CreateTags": {"Launch"},
+    "ec2:RunInstances": {"Launch"},
+    "ec2:TerminateInstances": {"Finish", "Reconcile", "Terminate"},
+    "iam:PassRole": {"Launch"},
+    "lambda:InvokeFunction": {"NodeOperation"},
+    "secretsmanager:GetSecretValue": {"BasicAuthorizer"},
+    "states:DescribeExecution": {"Reconcile"},
+    "states:StartExecution": {
+        "CreateNodes",
+        "DeleteVirtualCluster",
+        "Finish",
+        "Reconcile",
+        "TerminateNodes",
+    },
+}
+
+
+def listed(value: Any) -> list[Any]:
+    """Return ``value`` as a list."""
+    return value if isinstance(value, list) else [value]
+
+
+def statements(name: str) -> list[dict[str, Any]]:
+    """Return the statements of a function or state machine, the conditional ones included."""
+    policies = RESOURCES[name]["Properties"].get("Policies", [])
+    for policy in policies:
+        assert policy.keys() == {"Statement"}, f"{name} must have statements of its own, not {policy}"
+    every = (statement for policy in policies for statement in policy["Statement"])
+    return [statement["Fn::If"][1] if "Fn::If" in statement else statement for statement in every]
+
+
+def actions(name: str) -> set[str]:
+    """Return all actions that the resource may take."""
+    return {action for statement in statements(name) for action in listed(statement["Action"])}
+
+
+FUNCTIONS = sorted(n for n, r in RESOURCES.items() if r["Type"] == "AWS::Serverless::Function")
+SUBJECTS = [*FUNCTIONS, "NodeOperation"]
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_function_has_a_policy_of_its_own(name: str) -> None:
+    properties = RESOURCES[name]["Properties"]
+    assert "Role" not in properties
+    assert bool(properties.get("Policies")) == (name != "Unmatched")
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_actions_and_resources_are_named(name: str) -> None:
+    for statement in statements(name):
+        named = listed(statement["Action"])
+        assert statement["Effect"] == "Allow"
+        assert not [action for action in named if "*" in action]
+        assert len(named) == len(set(named))
+        if "*" in listed(statement["Resource"]):
+            assert set(named) <= UNLIMITABLE
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_data_access_is_to_this_table_alone(name: str) -> None:
+    for statement in statements(name):
+        if any(action.startswith("dynamodb:") for action in listed(statement["Action"])):
+            for resource in listed(statement["Resource"]):
+                assert resource in (TABLE, {"Fn::Sub": "${Table.Arn}/index/running"})
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_reading_routes_cannot_write(name: str) -> None:
+    events = RESOURCES[name]["Properties"].get("Events", {}).values()
+    if any(event["Properties"].get("Method") == "GET" for event in events):
+        assert actions(name) <= READS
+
+
+@pytest.mark.parametrize("action", EFFECTS)
+def test_effects_are_for_those_that_need_them(action: str) -> None:
+    assert {name for name in SUBJECTS if action in actions(name)} == EFFECTS[action]
+
+
+@pytest.mark.parametrize("name", SUBJECTS)
+def test_nothing_else_is_allowed(name: str) -> None:
+    writes = {"dynamodb:PutItem", "dynamodb:DeleteItem", "dynamodb:ConditionCheckItem"}
+    assert actions(name) <= READS | writes | UNLIMITABLE | set(EFFECTS)
+
+
+def test_only_what_this_service_launched_can_be_ended() -> None:
+    for name in EFFECTS["ec2:TerminateInstances"]:
+        for statement in statements(name):
+            if "ec2:TerminateInstances" in listed(statement["Action"]):
+                assert statement["Condition"] == {"Null": {"aws:ResourceTag/paddock:cluster": "false"}}
+
+
+def test_tags_are_set_at_creation_only() -> None:
+    (statement,) = (s for s in statements("Launch") if "ec2:CreateTags" in listed(s["Action"]))
+    assert statement["Condition"]["StringEquals"]["ec2:CreateAction"]
+
+
+def test_a_role_is_passed_only_where_the_deployer_names_it() -> None:
+    (statement,) = (s for s in statements("Launch") if "iam:PassRole" in listed(s["Action"]))
+    assert statement["Resource"] == {"Ref": "InstanceRoleArn"}
+    assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
+
+
+def test_the_secret_is_told_to_the_authorizer_alone() -> None:
+    for name in FUNCTIONS:
+        variables = RESOURCES[name]["Properties"].get("Environment", {}).get("Variables", {})
+        assert ("CREDENTIALS_SECRET_ARN" in variables) == (name == "BasicAuthorizer")

@@ -1,0 +1,104 @@
+"""What the template promises about data, logs, errors, and its parameters."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests.emulator.template import ROOT, TEMPLATE, load_template
+
+DOCUMENT = load_template()
+RESOURCES = DOCUMENT["Resources"]
+GLOBALS = DOCUMENT["Globals"]["Function"]
+TABLE = RESOURCES["Table"]
+GATEWAY_RESPONSES = RESOURCES["Api"]["Properties"]["GatewayResponses"]
+
+
+def test_data_survive_mistakes() -> None:
+    properties = TABLE["Properties"]
+    assert TABLE["DeletionPolicy"] == TABLE["UpdateReplacePolicy"] == "Retain"
+    assert properties["PointInTimeRecoverySpecification"] == {"PointInTimeRecoveryEnabled": True}
+    assert properties["DeletionProtectionEnabled"] == {"Ref": "TableDeletionProtection"}
+    assert DOCUMENT["Parameters"]["TableDeletionProtection"]["Default"] == "true"
+    assert properties["SSESpecification"] == {"SSEEnabled": True}
+
+
+def test_the_table_is_paid_by_use_and_forgets_what_has_expired() -> None:
+    properties = TABLE["Properties"]
+    assert properties["BillingMode"] == "PAY_PER_REQUEST"
+    assert properties["TimeToLiveSpecification"] == {"AttributeName": "expiresAt", "Enabled": True}
+
+
+def test_the_index_is_sparse_and_holds_keys_alone() -> None:
+    (index,) = TABLE["Properties"]["GlobalSecondaryIndexes"]
+    assert [key["AttributeName"] for key in index["KeySchema"]] == ["running", "pk"]
+    assert index["Projection"] == {"ProjectionType": "KEYS_ONLY"}
+
+
+def test_all_logs_have_a_retention() -> None:
+    groups = [r["Properties"] for r in RESOURCES.values() if r["Type"] == "AWS::Logs::LogGroup"]
+    assert groups
+    assert all(group["RetentionInDays"] == {"Ref": "LogRetentionDays"} for group in groups)
+    assert GLOBALS["LoggingConfig"] == {"LogGroup": {"Ref": "FunctionLogs"}}
+
+
+def test_everything_is_traced() -> None:
+    assert GLOBALS["Tracing"] == "Active"
+    assert RESOURCES["Api"]["Properties"]["TracingEnabled"] is True
+    assert RESOURCES["NodeOperation"]["Properties"]["Tracing"] == {"Enabled": True}
+
+
+def test_the_workflow_logs_no_data() -> None:
+    logging = RESOURCES["NodeOperation"]["Properties"]["Logging"]
+    assert logging["Level"] in {"ALL", "ERROR"}
+    assert logging["IncludeExecutionData"] is False
+
+
+def test_an_unauthorized_client_is_asked_for_basic_credentials() -> None:
+    response = GATEWAY_RESPONSES["UNAUTHORIZED"]
+    assert response["StatusCode"] == 401
+    assert response["ResponseParameters"]["Headers"]["WWW-Authenticate"].startswith("'Basic realm=")
+
+
+@pytest.mark.parametrize("kind", GATEWAY_RESPONSES)
+def test_the_gateway_answers_in_the_shape_of_both_surfaces(kind: str) -> None:
+    text = GATEWAY_RESPONSES[kind]["ResponseTemplates"]["application/json"]
+    body = json.loads(text.replace("$context.error.messageString", '"message"'))
+    assert body.keys() == {"Message", "Detail", "result", "msg", "data"}
+    assert body["result"] is False
+    assert re.fullmatch("[A-Z][A-Za-z]+", body["data"]["code"])
+
+
+def test_both_families_of_errors_have_a_default() -> None:
+    assert GATEWAY_RESPONSES.keys() >= {"DEFAULT_4XX", "DEFAULT_5XX", "ACCESS_DENIED", "THROTTLED"}
+
+
+def test_a_deployment_needs_no_parameter() -> None:
+    for name, parameter in DOCUMENT["Parameters"].items():
+        assert "Default" in parameter, name
+        assert parameter["Description"], name
+
+
+def test_the_runtime_is_named_once() -> None:
+    """Everything that must know it reads it from the template."""
+    named = re.findall(r"python3\.\d+", TEMPLATE.read_text(encoding="utf-8"))
+    assert named == [GLOBALS["Runtime"]]
+    for path in (ROOT / "Makefile", ROOT / "layers" / "dependencies" / "Makefile"):
+        assert not re.search(r"3\.1[2-9]", path.read_text(encoding="utf-8")), path
+    for resource in RESOURCES.values():
+        assert "Runtime" not in resource["Properties"]
+
+
+def test_reconciliation_can_be_switched_off_and_does_not_overlap() -> None:
+    properties = RESOURCES["Reconcile"]["Properties"]
+    (event,) = properties["Events"].values()
+    assert event["Type"] == "ScheduleV2"
+    assert event["Properties"]["ScheduleExpression"] == "rate(1 minute)"
+    assert event["Properties"]["State"] == {"Ref": "Reconciliation"}
+    assert properties["Timeout"] < 60
+
+
+def test_outputs_say_where_things_are() -> None:
+    assert DOCUMENT["Outputs"].keys() >= {"ApiUrl", "CredentialsSecretArn", "TableName", "StateMachineArn"}

@@ -1,0 +1,82 @@
+"""Each route is in the template once, is served by its own file, and asks for credentials."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.emulator.template import ROOT, load_template
+
+TEMPLATE = load_template()
+FUNCTIONS: dict[str, dict[str, Any]] = {
+    name: resource["Properties"]
+    for name, resource in TEMPLATE["Resources"].items()
+    if resource["Type"] == "AWS::Serverless::Function"
+}
+
+ROUTES = {
+    ("GET", "/clusters"): "list_clusters",
+    ("PUT", "/clusters/{cluster}"): "put_cluster",
+    ("GET", "/clusters/{cluster}"): "get_cluster",
+    ("DELETE", "/clusters/{cluster}"): "delete_cluster",
+    ("GET", "/clusters/{cluster}/status"): "get_cluster_status",
+    ("GET", "/clusters/{cluster}/nodes"): "list_nodes",
+    ("POST", "/clusters/{cluster}/nodes/create"): "create_nodes",
+    ("POST", "/clusters/{cluster}/nodes/terminate"): "terminate_nodes",
+    ("GET", "/operations"): "list_operations",
+    ("GET", "/operations/{operation}"): "get_operation",
+    ("POST", "/virtual_clusters"): "write_virtual_cluster",
+    ("GET", "/virtual_clusters"): "list_virtual_clusters",
+    ("GET", "/virtual_clusters/{virtualCluster}"): "get_virtual_cluster",
+    ("DELETE", "/virtual_clusters/{virtualCluster}"): "delete_virtual_cluster",
+}
+
+
+def events() -> list[tuple[str, str, str]]:
+    """Return method, path and handler of each API event."""
+    return [
+        (event["Properties"]["Method"], event["Properties"]["Path"], properties["Handler"])
+        for properties in FUNCTIONS.values()
+        for event in properties.get("Events", {}).values()
+        if event["Type"] == "Api"
+    ]
+
+
+def test_each_route_is_served_once_by_the_function_named_for_it() -> None:
+    served = sorted(event for event in events() if event[0] != "ANY")
+    assert served == sorted((*route, f"api.{module}.handler") for route, module in ROUTES.items())
+
+
+def test_any_other_method_and_any_other_path_reach_unmatched() -> None:
+    expected = {path for _, path in ROUTES} | {"/", "/{proxy+}"}
+    stray = [(path, handler) for method, path, handler in events() if method == "ANY"]
+    assert sorted(stray) == sorted((path, "api.unmatched.handler") for path in expected)
+
+
+def test_each_handler_file_has_one_function_and_each_function_a_file() -> None:
+    files = {
+        ".".join(path.relative_to(ROOT / "functions").with_suffix("").parts) + ".handler"
+        for path in (ROOT / "functions").rglob("*.py")
+        if path.name != "__init__.py"
+    }
+    handlers = [properties["Handler"] for properties in FUNCTIONS.values()]
+    assert sorted(handlers) == sorted(files)
+
+
+def test_no_route_is_open() -> None:
+    auth = TEMPLATE["Resources"]["Api"]["Properties"]["Auth"]
+    assert auth["DefaultAuthorizer"] == "Basic"
+    assert auth["Authorizers"]["Basic"]["FunctionArn"] == {"Fn::GetAtt": ["BasicAuthorizer", "Arn"]}
+    assert auth["Authorizers"]["Basic"]["FunctionPayloadType"] == "REQUEST"
+    assert auth["Authorizers"]["Basic"]["Identity"] == {"Headers": ["Authorization"], "ReauthorizeEvery": 300}
+    for properties in FUNCTIONS.values():
+        for event in properties.get("Events", {}).values():
+            assert "Auth" not in event["Properties"], "an event must not choose its own authorization"
+            if event["Type"] == "Api":
+                assert event["Properties"]["RestApiId"] == {"Ref": "Api"}
+
+
+def test_api_functions_answer_before_the_gateway_gives_up() -> None:
+    default = TEMPLATE["Globals"]["Function"]["Timeout"]
+    for properties in FUNCTIONS.values():
+        if properties["Handler"].startswith(("api.", "authorizer.")):
+            assert properties.get("Timeout", default) < 29

@@ -1,0 +1,121 @@
+"""The events in ``events/``, replayed through the real handlers over fakes, in the order of one story."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paddock import bootstrap
+from paddock.service import create_nodes
+from paddock.service.authentication import Authenticator
+from paddock.settings import Settings
+from tests.fakes.world import CLUSTER, REGION, World
+
+EVENTS = Path(__file__).parents[2] / "events"
+TIME_PASSES = ("", "", 0)
+
+STORY: tuple[tuple[str, str, int | str], ...] = (
+    ("api", "put_cluster", 201),
+    ("api", "list_clusters", 200),
+    ("api", "get_cluster", 200),
+    ("api", "create_nodes", 202),
+    ("workflow", "launch", "wait"),
+    ("workflow", "poll", "wait"),
+    TIME_PASSES,
+    ("workflow", "poll", "finish"),
+    ("workflow", "finish", "done"),
+    ("workflow", "terminate", "done"),
+    ("api", "get_operation", 200),
+    ("api", "list_operations", 200),
+    ("api", "list_nodes", 200),
+    ("api", "get_cluster_status", 200),
+    ("api", "write_virtual_cluster", 200),
+    ("api", "get_virtual_cluster", 200),
+    ("api", "list_virtual_clusters", 200),
+    ("api", "delete_virtual_cluster", 200),
+    ("api", "terminate_nodes", 202),
+    ("api", "delete_cluster", 409),
+    ("api", "unmatched", 405),
+)
+
+
+@dataclass
+class Context:
+    """What Lambda tells a handler about itself."""
+
+    function_name: str = "replay"
+    memory_limit_in_mb: int = 128
+    invoked_function_arn: str = "arn:aws:lambda:us-east-1:123456789012:function:replay"
+    aws_request_id: str = "c6af9ac6-7b61-11e6-9a41-93e8deadbeef"
+
+
+class LocalCredentials:
+    def read(self) -> tuple[str, str]:
+        return "admin", "paddock-local"
+
+
+@pytest.fixture
+def world(monkeypatch: pytest.MonkeyPatch) -> World:
+    world = World()
+    cluster, ledger = world.repository.cluster(CLUSTER), world.repository.ledger(CLUSTER)
+    assert cluster is not None
+    assert ledger is not None
+    world.forget(cluster, ledger)
+    settings = Settings(
+        table_name="", state_machine_arn="", default_cluster=CLUSTER, credentials_secret_arn="", region=REGION
+    )
+    for name, made in (
+        ("settings", settings),
+        ("clock", world.clock),
+        ("repository", world.repository),
+        ("compute", world.compute),
+        ("workflows", world.workflows),
+        ("_authenticator", Authenticator(LocalCredentials(), world.clock)),
+    ):
+        monkeypatch.setattr(bootstrap, name, lambda made=made: made)
+    operation_id = event("workflow/launch")["operationId"]
+    monkeypatch.setattr(create_nodes, "new_operation_id", lambda: operation_id)
+    return world
+
+
+def event(name: str) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads((EVENTS / f"{name}.json").read_text())
+    return parsed
+
+
+def replay(name: str, handler: str) -> Any:
+    return importlib.import_module(handler).handler(event(name), Context())
+
+
+def test_every_event_gets_the_answer_that_it_is_an_example_of(world: World) -> None:
+    for step in STORY:
+        folder, name, expected = step
+        if step == TIME_PASSES:
+            world.clock.advance(60)
+            continue
+        answer = replay(f"{folder}/{name}", f"{folder}.{name}")
+        assert answer.get("statusCode", answer.get("next")) == expected, (name, answer)
+
+
+def test_every_event_file_is_replayed() -> None:
+    replayed = {f"{folder}/{name}" for folder, name, _ in STORY if name} | {"authorizer", "reconcile"}
+    assert {str(path.relative_to(EVENTS).with_suffix("")) for path in EVENTS.rglob("*.json")} == replayed
+
+
+@pytest.mark.usefixtures("world")
+def test_the_authorizer_lets_the_local_user_use_every_route_of_the_stage() -> None:
+    policy = replay("authorizer", "authorizer.basic")
+    assert policy["principalId"] == "admin"
+    statement = policy["policyDocument"]["Statement"][0]
+    assert statement["Effect"] == "Allow"
+    assert statement["Resource"].endswith(":paddock/v1/*")
+
+
+@pytest.mark.usefixtures("world")
+def test_the_schedule_runs_the_reconciler() -> None:
+    assert replay("reconcile", "schedule.reconcile")["failed"] == 0
