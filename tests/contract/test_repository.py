@@ -20,6 +20,7 @@ from paddock.model.operation import Action, LaunchBatch, NodeGroup, Operation, O
 from paddock.model.requests import ClusterWrite
 from paddock.model.virtual_cluster import AllocationMode, NodeInstance, VirtualCluster
 from paddock.ports.repository import MAX_WRITES, Check, Delete, Put, WriteConflictError
+from tests.fakes.clock import START
 from tests.fakes.repository import FakeRepository
 from tests.fakes.world import bucket, nodearray
 
@@ -66,7 +67,7 @@ def spec(**changes: Any) -> LaunchSpec:
 
 
 def node(identity: str = "", cluster: str = "demo", revision: int = 1, **changes: Any) -> Node:
-    identity = identity or node_id(new_operation_id(), 1)
+    identity = identity or node_id(new_operation_id(START), 1)
     return Node(
         **{
             "id": identity,
@@ -87,7 +88,7 @@ def nodes_of(operation: Operation, indexes: Iterable[int]) -> list[Node]:
 def operation(cluster: str = "demo", **changes: Any) -> Operation:
     return Operation(
         **{
-            "id": new_operation_id(),
+            "id": new_operation_id(START),
             "cluster": cluster,
             "action": Action.CREATE,
             "revision": 1,
@@ -115,7 +116,7 @@ def virtual_cluster(identity: str = "vc", revision: int = 1, **changes: Any) -> 
 
 
 def used(request_id: str = "r", name: str = "demo") -> Request:
-    return Request(request_id=request_id, cluster=name, operation_id=new_operation_id(), revision=1)
+    return Request(request_id=request_id, cluster=name, operation_id=new_operation_id(START), revision=1)
 
 
 def store(repository: Repository, *records: Record) -> None:
@@ -215,7 +216,7 @@ def test_each_kind_of_record_is_read_as_it_was_written(
 def test_what_is_not_there_is_not_found(repository: Repository) -> None:
     assert repository.cluster("demo") is None
     assert repository.ledger("demo") is None
-    assert repository.operation(new_operation_id()) is None
+    assert repository.operation(new_operation_id(START)) is None
     assert repository.request("demo", "r") is None
     assert repository.virtual_cluster("vc") is None
     for found in (
@@ -252,9 +253,7 @@ def test_a_record_is_replaced_where_it_is_what_the_write_was_based_on(repository
 
 
 @pytest.mark.parametrize("act", [Delete, Check, lambda was: Put(changed(was), was=was)])
-def test_a_stale_write_is_refused_and_named(
-    repository: Repository, act: Callable[[Record], Write]
-) -> None:
+def test_a_stale_write_is_refused_and_named(repository: Repository, act: Callable[[Record], Write]) -> None:
     first = ledger()
     second = changed(first)
     store(repository, first)
@@ -389,7 +388,7 @@ def test_any_number_of_nodes_is_found_by_id(repository: Repository, count: int) 
     nodes = nodes_of(made, range(1, 251))
     store(repository, *nodes)
     ids = [one.id for one in reversed(nodes[:count])]
-    unknown = [node_id(made.id, 999), node_id(new_operation_id(), 1)]
+    unknown = [node_id(made.id, 999), node_id(new_operation_id(START), 1)]
     assert repository.nodes_by_id("demo", [*ids, *unknown, *ids]) == nodes[:count]
     assert list(repository.nodes_by_id("demo 2", ids)) == []
 

@@ -191,6 +191,8 @@ class Stack:
             "GATEWAY_PORT": str(self.settings.port),
             "BIND_HOST": HOST,
             "SERVICES": SERVICES,
+            # Functions may do what their policies say, as on AWS.
+            "AUTH": "true",
             "PERSIST_STATE": str(int(self.settings.persist)),
             "STATE_DIR": str(directory / "aws"),
             "S3_PERSIST": str(int(self.settings.persist)),

@@ -79,7 +79,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     ):
         monkeypatch.setattr(bootstrap, name, lambda made=made: made)
     operation_id = event("workflow/launch")["operationId"]
-    monkeypatch.setattr(create_nodes, "new_operation_id", lambda: operation_id)
+    monkeypatch.setattr(create_nodes, "new_operation_id", lambda _now: operation_id)
     return world
 
 

@@ -28,6 +28,7 @@ STATUS: Mapping[type[Exception], HTTPStatus] = {
     errors.ImmutableAttribute: HTTPStatus.CONFLICT,
     errors.NodesInUse: HTTPStatus.CONFLICT,
     errors.InsufficientNodes: HTTPStatus.CONFLICT,
+    errors.LaunchRefused: HTTPStatus.CONFLICT,
     errors.Busy: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.StoreThrottled: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.WorkflowsUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,

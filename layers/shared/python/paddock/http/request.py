@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import base64
-import binascii
 import json
+import math
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 _MAX_ERRORS_TOLD = 5
+_MAX_DEPTH = 64
+_TOO_DEEP = f"it must be nested at most {_MAX_DEPTH} deep"
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -99,7 +101,7 @@ class Request:
             return text
         try:
             return base64.b64decode(text, validate=True).decode()
-        except (binascii.Error, UnicodeDecodeError) as error:
+        except ValueError as error:
             msg = "the body must be UTF-8 text"
             raise MalformedBody(msg) from error
 
@@ -119,24 +121,45 @@ class Request:
 def parse_json(text: str) -> Any:
     """A JSON document, read strictly: no key twice, no NaN, no lone surrogates. Raises ``MalformedBody``."""
     try:
-        document = json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant)
+        document = json.loads(
+            text, object_pairs_hook=_unique, parse_float=_finite, parse_constant=_refuse_constant
+        )
+        _require_shallow(document, _MAX_DEPTH)
         # A lone surrogate is no character; it could be neither stored nor sent back.
         json.dumps(document, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
-        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
+        reason = _TOO_DEEP if isinstance(error, RecursionError) else str(error)
         msg = f"the body must be a JSON document: {reason[:200]}"
         raise MalformedBody(msg) from error
     return document
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    document = dict(pairs)
-    if len(document) != len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
-        msg = f"the key {twice!r} is there twice"
-        raise ValueError(msg)
+    document: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in document:
+            msg = f"the key {key!r} is there twice"
+            raise ValueError(msg)
+        document[key] = value
     return document
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if math.isinf(number):
+        msg = f"{text[:40]} is too large a number"
+        raise ValueError(msg)
+    return number
+
+
+def _require_shallow(document: Any, depth: int) -> None:
+    """Records go through parsers with limits of their own, so a client's document must stay below those."""
+    children = document.values() if isinstance(document, dict) else document
+    if isinstance(document, dict | list) and children:
+        if not depth:
+            raise ValueError(_TOO_DEEP)
+        for child in children:
+            _require_shallow(child, depth - 1)
 
 
 def _refuse_constant(name: str) -> None:
@@ -153,10 +176,21 @@ def _to_revision(name: str, text: str) -> int:
 
 def _explain(error: ValidationError, model: type[BaseModel]) -> str:
     """What must be true of the body, for the first few faults in it."""
-    faults = error.errors(include_url=False, include_context=False)
+    faults = _without_consequences(error.errors(include_url=False, include_context=False))
     told = "; ".join(_explain_one(fault, model) for fault in faults[:_MAX_ERRORS_TOLD])
     more = len(faults) - _MAX_ERRORS_TOLD
     return told + (f"; and {more} more" if more > 0 else "")
+
+
+def _without_consequences(faults: list[ErrorDetails]) -> list[ErrorDetails]:
+    """Leave out that a list is too short because an item of it was refused."""
+    places = [fault["loc"] for fault in faults]
+    return [
+        fault
+        for fault in faults
+        if fault["type"] != "too_short"
+        or not any(place != fault["loc"] and place[: len(fault["loc"])] == fault["loc"] for place in places)
+    ]
 
 
 def _explain_one(fault: ErrorDetails, model: type[BaseModel]) -> str:

@@ -1,22 +1,29 @@
 """Ids and revisions.
 
-An operation's id is a random UUID whose last five digits are zero; the ids of the nodes that it makes are the
-same UUID with their index, in decimal, in that place. So the records of a create can be written again with
-the same result, a node tells its operation, and a set of node ids is as short as a set of names.
+An operation's id is a UUID of version 7 (RFC 9562), so that ids follow each other in time, whose last five
+digits are zero; the ids of the nodes that it makes are the same UUID with their index, in decimal, in that
+place. So the records of a create can be written again with the same result, a node tells its operation, nodes
+are listed in the order of their creation, and a set of node ids is as short as a set of names.
 """
 
 from __future__ import annotations
 
 import re
-from uuid import UUID, uuid4, uuid5
+from secrets import randbits
+from uuid import UUID, uuid5
 
 _INDEX_DIGITS = 5
-_ID = re.compile(r"^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$")
+# Where RFC 9562 wants the milliseconds, the version and the variant.
+_RANDOM_BITS, _VERSION_AT, _VARIANT_AT = 80, 76, 62
+_ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
-def new_operation_id() -> str:
+def new_operation_id(now_ns: int) -> str:
     """A fresh operation id."""
-    return str(uuid4())[:-_INDEX_DIGITS] + "0" * _INDEX_DIGITS
+    random = randbits(_RANDOM_BITS) & ~(0xF << _VERSION_AT) & ~(0b11 << _VARIANT_AT)
+    milliseconds = now_ns // 1_000_000
+    value = milliseconds << _RANDOM_BITS | 7 << _VERSION_AT | 0b10 << _VARIANT_AT | random
+    return str(UUID(int=value))[:-_INDEX_DIGITS] + "0" * _INDEX_DIGITS
 
 
 def derived_operation_id(operation_id: str) -> str:
@@ -46,7 +53,7 @@ def node_id_prefix(operation_id: str) -> str:
 
 def is_id(text: str) -> bool:
     """Whether this can be an id at all; anything else need not be looked up."""
-    return bool(_ID.match(text))
+    return _ID.fullmatch(text) is not None
 
 
 def next_revision(now_ns: int, previous: int = 0) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paddock.model.operation import SECOND_NS
+from paddock.reconcile.resume import may_be_extended
 from paddock.service.steps.finish import finish
 
 if TYPE_CHECKING:
@@ -19,8 +20,9 @@ WORKFLOW_GRACE_NS = 600 * SECOND_NS
 
 
 def is_overdue(operation: Operation, now: int) -> bool:
-    """Whether the workflow has had its time."""
-    return operation.is_running and now >= operation.deadline + WORKFLOW_GRACE_NS
+    """Whether the workflow has had its time, and gets no more."""
+    overdue = operation.is_running and now >= operation.deadline + WORKFLOW_GRACE_NS
+    return overdue and not may_be_extended(operation)
 
 
 def expire(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.model.identity import next_revision
-from paddock.model.operation import SECOND_NS
+from paddock.model.operation import DEADLINE_NS, SECOND_NS, Action
 from paddock.ports.repository import Put
 
 if TYPE_CHECKING:
@@ -17,11 +17,21 @@ if TYPE_CHECKING:
 
 # The request that recorded the operation is given this long to start the workflow itself.
 REQUEST_GRACE_NS = 60 * SECOND_NS
+EXTENSIONS = 3
 
 
 def needs_execution(operation: Operation, now: int) -> bool:
     """Whether an execution should have been started by now."""
     return operation.is_running and now >= operation.start_time + REQUEST_GRACE_NS
+
+
+def may_be_extended(operation: Operation) -> bool:
+    """Whether a new execution gets a new deadline.
+
+    To end instances late is better than to leave them alive; to launch them late, when whoever asked for them
+    has gone another way, is not.
+    """
+    return operation.action is Action.TERMINATE and operation.attempt <= EXTENSIONS
 
 
 def resume(repository: Repository, workflows: Workflows, clock: Clock, operation: Operation) -> bool:
@@ -30,10 +40,15 @@ def resume(repository: Repository, workflows: Workflows, clock: Clock, operation
     A new execution has a new name, so the attempt is counted first; of two reconcilers one wins that write.
     Where this one crashes after it, the next finds no execution of that attempt, and counts again.
     """
-    if not needs_execution(operation, clock.now()) or workflows.is_live(operation):
+    now = clock.now()
+    if not needs_execution(operation, now) or workflows.is_live(operation):
         return False
-    revision = next_revision(clock.now(), operation.revision)
-    again = replace(operation, attempt=operation.attempt + 1, revision=revision)
+    again = replace(
+        operation,
+        attempt=operation.attempt + 1,
+        deadline=now + DEADLINE_NS if may_be_extended(operation) else operation.deadline,
+        revision=next_revision(now, operation.revision),
+    )
     repository.commit(Put(again, was=operation))
     workflows.start(again)
     return True

@@ -65,19 +65,20 @@ def create_nodes(
         added = [plan.add(line) for line in request.sets]
         now = clock.now()
         total = sum(line.count for line in added)
+        reasons = "; ".join(dict.fromkeys(line.message for line in added if line.message))
         operation = Operation(
-            id=new_operation_id(),
+            id=new_operation_id(now),
             cluster=cluster_name,
             action=Action.CREATE,
             revision=next_revision(now),
-            state=OperationState.RUNNING if total else OperationState.FAILED,
+            state=_first_state(total, reasons),
             start_time=now,
             deadline=now + DEADLINE_NS,
             finish_time=0 if total else now,
             total=total,
             request_id=request.request_id or "",
             groups=tuple(plan.groups),
-            error="" if total else "; ".join(dict.fromkeys(line.message for line in added if line.message)),
+            error="" if total else reasons,
         )
         repository.commit(
             Check(cluster),
@@ -93,12 +94,31 @@ def create_nodes(
     return operation, added
 
 
+def _first_state(total: int, reasons: str) -> OperationState:
+    """A create that adds nothing has ended: well if it was asked for nothing."""
+    if total:
+        return OperationState.RUNNING
+    return OperationState.FAILED if reasons else OperationState.SUCCEEDED
+
+
 def require_new_request(repository: Repository, cluster: str, request_id: str) -> None:
     """Refuse a request id that was used before in this cluster, naming the operation that it started."""
     earlier = repository.request(cluster, request_id)
     if earlier is not None:
         msg = f"The request id {request_id!r} was used before, it started operation {earlier.operation_id}"
         raise DuplicateRequest(msg, operationId=earlier.operation_id, requestId=request_id)
+
+
+def record_missing_nodes(repository: Repository, operation: Operation) -> None:
+    """Write the node records that a create's request did not live to write.
+
+    A node is removed only once the launching has passed it, so before that none is missing for that cause.
+    """
+    if operation.batches or operation.launched_to:
+        return
+    existing = {node.id for node in repository.nodes_made_by(operation)}
+    missing = [node for node in operation.planned_nodes() if node.id not in existing]
+    commit_each(repository, [Put(node, was=None) for node in missing])
 
 
 def record_operation(operation: Operation) -> list[Put]:
@@ -154,7 +174,9 @@ class _Plan:
                 msg = f"machineType must be one of {known}, not {line.definition.machine_type!r}"
                 raise InvalidRequest(msg)
             candidates = [named]
-        choices = [(bucket, *self._room(line, array, bucket)) for bucket in candidates]
+        # A placement group that exists has one machine type, and so only that one matches.
+        matching = [one for one in candidates if not self._is_placed_elsewhere(line, array, one)]
+        choices = [(bucket, *self._room(line, array, bucket)) for bucket in matching or candidates]
         return next((choice for choice in choices if choice[1] >= line.count), choices[0])
 
     def _room(self, line: NodeSet, array: NodeArray, bucket: Bucket) -> tuple[int, str]:
@@ -173,6 +195,10 @@ class _Plan:
         if room < available:
             return room, f"placement group {line.placement_group_id} has room for {room}"
         return available, reason
+
+    def _is_placed_elsewhere(self, line: NodeSet, array: NodeArray, bucket: Bucket) -> bool:
+        group = line.placement_group_id
+        return group is not None and self._other_bucket_with(group, array, bucket) is not None
 
     def _other_bucket_with(self, group: str, array: NodeArray, bucket: Bucket) -> Bucket | None:
         """A placement group has one machine type: the other bucket that has it already, if there is one."""

@@ -52,9 +52,8 @@ def terminate_nodes(
         require_cluster(repository, cluster_name)
         nodes = _select(repository, cluster_name, request)
         ids = [node.id for node in nodes if not refusal(node)]
-        operation = new_termination(
-            clock.now(), cluster_name, new_operation_id(), ids, request.request_id or ""
-        )
+        now = clock.now()
+        operation = new_termination(now, cluster_name, new_operation_id(now), ids, request.request_id or "")
         repository.commit(*record_operation(operation))
         return operation, nodes
 

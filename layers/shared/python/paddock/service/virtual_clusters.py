@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from hashlib import sha256
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from paddock.errors import (
@@ -130,7 +131,7 @@ def delete_virtual_cluster(
         operation = new_termination(
             now,
             current.cluster,
-            new_operation_id(),
+            new_operation_id(now),
             [node.id for node, after in ended if not after.is_wanted],
         )
         writes = [Put(after, was=node) for node, after in ended]
@@ -202,32 +203,30 @@ def _require_node_types(repository: Repository, wish: VirtualCluster) -> None:
 def _assign(wish: VirtualCluster, nodes: Sequence[Node]) -> _Change:
     """Decide whom to keep, claim and give back. Raises ``InsufficientNodes`` and ``TooManyChanges``."""
     held = [node for node in nodes if node.virtual_cluster == wish.id]
-    kept: list[Node] = []
-    claimed: list[Node] = []
-    possible: dict[str, int] = {}
+    kept: dict[str, list[Node]] = {}
+    claimed: dict[str, list[Node]] = {}
     for node_type, count in wish.replica_sets.items():
         # Dead nodes are given back first; of the others the youngest.
-        mine = sorted(
-            (node for node in held if node.template_id == node_type and node.is_usable),
-            key=lambda node: (node.created_at, node.id),
-        )[:count]
-        free = sorted(
-            (node for node in nodes if _is_free(node) and node.template_id == node_type),
-            key=lambda node: _preference(wish.id, node.id),
+        mine = (node for node in held if node.template_id == node_type and node.is_usable)
+        kept[node_type] = sorted(mine, key=lambda node: (node.created_at, node.id))[:count]
+        free = (node for node in nodes if node.template_id == node_type and _is_free(node))
+        preferred = sorted(free, key=lambda node: _preference(wish.id, node.id))
+        claimed[node_type] = preferred[: count - len(kept[node_type])]
+    keep = {node.id for nodes_kept in kept.values() for node in nodes_kept}
+    freed = [node for node in held if node.id not in keep]
+    _require_few(len(freed))
+    assigned = {node_type: len(kept[node_type]) + len(claimed[node_type]) for node_type in kept}
+    short = {
+        name: count - assigned[name] for name, count in wish.replica_sets.items() if count > assigned[name]
+    }
+    if short:
+        msg = (
+            f"there must be more ready free nodes in cluster {wish.cluster!r}: {short} are missing, "
+            "and nodes are not launched for virtual clusters"
         )
-        possible[node_type] = min(count, len(mine) + len(free))
-        kept += mine
-        claimed += free[: count - len(mine)]
-    if possible != wish.replica_sets:
-        short = {
-            name: count - possible[name]
-            for name, count in wish.replica_sets.items()
-            if count > possible[name]
-        }
-        msg = f"there must be more ready free nodes in cluster {wish.cluster!r}: {short} are missing"
-        raise InsufficientNodes(msg, replicaSetsToRecommend=_recommended(possible, len(kept)), missing=short)
-    keep = {node.id for node in kept}
-    change = _Change(kept, claimed, [node for node in held if node.id not in keep])
+        recommended = _recommended(kept, claimed, MAX_CHANGED_NODES - len(freed))
+        raise InsufficientNodes(msg, replicaSetsToRecommend=recommended, missing=short)
+    change = _Change(list(chain(*kept.values())), list(chain(*claimed.values())), freed)
     _require_few(len(change.claimed) + len(change.freed))
     return change
 
@@ -241,13 +240,15 @@ def _preference(virtual_cluster_id: str, node_id: str) -> bytes:
     return sha256(f"{virtual_cluster_id}/{node_id}".encode()).digest()
 
 
-def _recommended(possible: Mapping[str, int], kept: int) -> dict[str, int]:
-    """What is possible, cut to what one transaction can claim, the last node types first."""
-    room = kept + MAX_CHANGED_NODES
+def _recommended(
+    kept: Mapping[str, Sequence[Node]], claimed: Mapping[str, Sequence[Node]], room: int
+) -> dict[str, int]:
+    """What would succeed: all that is kept, and of what is free as much as one transaction has room for."""
     recommended = {}
-    for node_type, count in possible.items():
-        recommended[node_type] = min(count, room)
-        room -= recommended[node_type]
+    for node_type, nodes in kept.items():
+        added = min(len(claimed[node_type]), room)
+        recommended[node_type] = len(nodes) + added
+        room -= added
     return recommended
 
 

@@ -13,6 +13,7 @@ from paddock.model.operation import Action, OperationState
 from paddock.ports.compute import InstanceState
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.contention import commit_each, until_won
+from paddock.service.create_nodes import record_missing_nodes
 from paddock.service.observation import UNSEEN_GRACE_NS, failed
 from paddock.service.read_nodes import nodes_of
 from paddock.service.settling import fail_nodes
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 _ENDING = frozenset({InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED})
 _MAX_REASONS = 5
+_LATE = "not ready before the operation's deadline"
+_STILL_THERE = "not ended before the operation's deadline"
 
 
 def finish(
@@ -67,22 +70,20 @@ def finish(
 def _finish_create(
     repository: Repository, compute: Compute, workflows: Workflows, clock: Clock, operation: Operation
 ) -> dict[str, str]:
-    late = "not ready before the operation's deadline"
+    record_missing_nodes(repository, operation)
     unlaunched = [node.id for node in _unfinished(repository, operation) if not node.instance_id]
     fail_nodes(
         repository,
         clock,
         operation.cluster,
         unlaunched,
-        lambda node: node if node.instance_id or not node.is_wanted else failed(node, late, clock.now()),
+        lambda node: node if node.instance_id or not node.is_wanted else failed(node, _LATE, clock.now()),
     )
-    stuck = [node for node in _unfinished(repository, operation) if node.instance_id]
-    if stuck:
-        _abandon(repository, workflows, clock, operation, stuck)
+    abandoned = _abandon(repository, workflows, clock, operation)
     nodes = repository.nodes_made_by(operation)
     _end_orphans(compute, operation, nodes)
     errors = {node.id: node.status_message for node in nodes if node.status is NodeStatus.FAILED}
-    return errors | {node.id: late for node in stuck}
+    return errors | dict.fromkeys(abandoned, _LATE)
 
 
 def _unfinished(repository: Repository, operation: Operation) -> list[Node]:
@@ -90,26 +91,23 @@ def _unfinished(repository: Repository, operation: Operation) -> list[Node]:
     return [node for node in repository.nodes_made_by(operation) if node.status in waiting and node.is_wanted]
 
 
-def _abandon(
-    repository: Repository, workflows: Workflows, clock: Clock, operation: Operation, nodes: Sequence[Node]
-) -> None:
-    """End nodes that did not become Ready, by an operation whose id follows from this one's."""
-    termination = new_termination(
-        clock.now(),
-        operation.cluster,
-        derived_operation_id(operation.id),
-        [node.id for node in nodes],
-        forced=True,
-    )
-    try:
+def _abandon(repository: Repository, workflows: Workflows, clock: Clock, operation: Operation) -> list[str]:
+    """End nodes that did not become Ready, by an operation whose id follows from this one's.
+
+    Answers their ids, the same when the task is run again.
+    """
+    identity = derived_operation_id(operation.id)
+    earlier = repository.operation(identity)
+    if earlier is not None:
+        # Where its start was lost in a crash, the reconciler starts it, with a deadline of its own.
+        return earlier.managed_ids()
+    stuck = [node.id for node in _unfinished(repository, operation)]
+    if stuck:
+        termination = new_termination(clock.now(), operation.cluster, identity, stuck, forced=True)
         repository.commit(Put(termination, was=None))
-    except WriteConflictError:
-        recorded = repository.operation(termination.id)
-        if recorded is None:
-            raise
-        termination = recorded
-    mark(repository, clock, termination)
-    start(workflows, termination)
+        mark(repository, clock, termination)
+        start(workflows, termination)
+    return stuck
 
 
 def _end_orphans(compute: Compute, operation: Operation, nodes: Sequence[Node]) -> None:
@@ -124,27 +122,21 @@ def _end_orphans(compute: Compute, operation: Operation, nodes: Sequence[Node]) 
 
 
 def _finish_terminate(repository: Repository, clock: Clock, operation: Operation) -> dict[str, str]:
-    """What is left after the deadline goes on existing, and counting, as Failed; it can be ended again."""
-    late = "its instance had not ended before the operation's deadline"
+    """What is left goes on existing, and counting; what was to end is Failed, and can be ended again."""
 
     def attempt() -> dict[str, str]:
-        left = [node for node in nodes_of(repository, operation) if not node.is_wanted]
-        errors = {node.id: operation.errors.get(node.id, late) for node in left}
+        left = nodes_of(repository, operation)
+        errors = {node.id: operation.errors.get(node.id, _STILL_THERE) for node in left}
         writes = [
             Put(replace(failed(node, errors[node.id], clock.now()), counted=node.counted), was=node)
             for node in left
-            if node.status is not NodeStatus.FAILED
+            if not node.is_wanted and node.status is not NodeStatus.FAILED
         ]
         if conflicts := commit_each(repository, writes):
             raise WriteConflictError(conflicts)
         return errors
 
-    still_wanted = {
-        node.id: error
-        for node in nodes_of(repository, operation)
-        if node.is_wanted and (error := operation.errors.get(node.id))
-    }
-    return still_wanted | until_won(clock, attempt)
+    return until_won(clock, attempt)
 
 
 def _end(repository: Repository, clock: Clock, operation: Operation, errors: dict[str, str]) -> None:

@@ -12,6 +12,7 @@ from paddock.model.operation import LaunchBatch
 from paddock.ports.compute import LaunchRequest, LaunchResult, Refusal
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.contention import commit_each, until_won
+from paddock.service.create_nodes import record_missing_nodes
 from paddock.service.observation import failed
 from paddock.service.settling import fail_nodes
 from paddock.service.steps.outcome import Next, Outcome, wait
@@ -42,7 +43,7 @@ def launch(repository: Repository, compute: Compute, clock: Clock, operation_id:
     if clock.now() >= operation.deadline:
         return Outcome(Next.FINISH)
     if operation.batch is None:
-        _record_nodes(repository, operation)
+        record_missing_nodes(repository, operation)
         operation = _open_batch(repository, clock, operation)
     if operation.batch is None:
         return wait(polls)
@@ -58,19 +59,6 @@ def launch(repository: Repository, compute: Compute, clock: Clock, operation_id:
     _assign(repository, clock, operation, operation.batch, result)
     operation = _close_batch(repository, clock, operation, operation.batch)
     return Outcome(Next.LAUNCH) if operation.launched_to < operation.total else wait(polls)
-
-
-def _record_nodes(repository: Repository, operation: Operation) -> None:
-    """Write the node records that the request did not live to write.
-
-    A node is removed only once a batch has passed it, so before the first batch none is missing for that.
-    """
-    if operation.batches:
-        return
-    existing = {node.id for node in repository.nodes_made_by(operation)}
-    commit_each(
-        repository, [Put(node, was=None) for node in operation.planned_nodes() if node.id not in existing]
-    )
 
 
 def _open_batch(repository: Repository, clock: Clock, operation: Operation) -> Operation:

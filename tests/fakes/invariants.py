@@ -1,0 +1,180 @@
+"""What must be true of a world, whatever was asked of it, in whatever order, and whatever crashed.
+
+``always`` holds at every moment between two calls. ``at_rest`` holds once no operation runs any more. Both
+answer with what is violated, in words; nothing is fine.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+from paddock.model.definition import bucket_id
+from paddock.model.ledger import BucketUse
+from paddock.model.names import NameSet
+from paddock.model.node import NodeStatus
+from paddock.model.operation import Action, Operation, OperationState
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from paddock.model.cluster import Cluster
+    from paddock.model.node import Node
+    from paddock.model.virtual_cluster import VirtualCluster
+    from tests.fakes.world import World
+
+
+def always(world: World, *, limits: bool = True) -> list[str]:
+    """Violations at any moment. ``limits`` is for worlds whose limits were never lowered below their use."""
+    found = [*_claims(world), *_launches(world)]
+    for cluster in world.repository.clusters():
+        nodes = world.repository.nodes(cluster.name)
+        found += _unique("node name", (node.name for node in nodes))
+        if limits:
+            found += _limits(cluster, nodes)
+    return found
+
+
+def at_rest(world: World, *, limits: bool = True) -> list[str]:
+    """Violations of a world in which nothing is under way."""
+    found = always(world, limits=limits)
+    for cluster in world.repository.clusters():
+        found += _ledger(world, cluster)
+    return [*found, *_operations(world), *_instances(world)]
+
+
+def operations(world: World) -> list[Operation]:
+    """Every operation on record."""
+    return [one for one in world.repository._records.values() if isinstance(one, Operation)]
+
+
+def launched(world: World) -> Counter[str]:
+    """How many instances were ever launched for each operation, but for those that vanished."""
+    instances = world.ec2.snapshot()["instances"].values()
+    return Counter(one["tags"]["paddock:operation"] for one in instances)
+
+
+def _all_nodes(world: World) -> list[Node]:
+    return [node for cluster in world.repository.clusters() for node in world.repository.nodes(cluster.name)]
+
+
+def _claims(world: World) -> Iterator[str]:
+    """A node belongs to at most one virtual cluster, and both sides say so."""
+    found, _ = world.repository.virtual_clusters()
+    holders: dict[str, list[str]] = {}
+    for one in found:
+        for identity in one.node_instances:
+            holders.setdefault(identity, []).append(one.id)
+    nodes = {node.id: node for node in _all_nodes(world)}
+    for identity, names in holders.items():
+        if len(names) > 1:
+            yield f"node {identity} is in virtual clusters {names}"
+        if identity not in nodes:
+            yield f"virtual cluster {names} has node {identity}, which does not exist"
+        elif nodes[identity].virtual_cluster not in names:
+            yield f"virtual cluster {names} has node {identity}, which does not know"
+    for node in nodes.values():
+        if node.virtual_cluster and node.id not in holders:
+            yield f"node {node.id} says it is in {node.virtual_cluster}, which does not know"
+    yield from _wishes(found)
+
+
+def _wishes(found: Sequence[VirtualCluster]) -> Iterator[str]:
+    for one in found:
+        types = Counter(instance.template_id for instance in one.node_instances.values())
+        if types != Counter(one.replica_sets):
+            yield f"virtual cluster {one.id} asked for {one.replica_sets} and has {dict(types)}"
+
+
+def _launches(world: World) -> Iterator[str]:
+    """No operation ever launches more than it asked for, and no instance belongs to two nodes."""
+    totals = {one.id: one.total for one in operations(world)}
+    for operation_id, count in launched(world).items():
+        if count > totals.get(operation_id, 0):
+            yield f"operation {operation_id} launched {count} of {totals.get(operation_id, 0)} instances"
+    yield from _unique("instance id", (node.instance_id for node in _all_nodes(world) if node.instance_id))
+
+
+def _limits(cluster: Cluster, nodes: Sequence[Node]) -> Iterator[str]:
+    """Counted anew from the nodes, and from nothing else."""
+    definition = cluster.definition
+    active = Counter(node.bucket_id for node in nodes if node.counted)
+    total = total_cores = 0
+    for array in definition.nodearrays:
+        in_array = array_cores = 0
+        for bucket in array.buckets:
+            count = active[bucket_id(cluster.name, array.name, bucket.machine_type)]
+            in_array, array_cores = in_array + count, array_cores + count * bucket.cores
+            yield from _over(f"{bucket.machine_type} maxCount", count, bucket.max_count)
+            yield from _over(f"{bucket.machine_type} quota", count * bucket.cores, bucket.quota_core_count)
+        yield from _over(f"{array.name} maxCount", in_array, array.max_count)
+        yield from _over(f"{array.name} maxCoreCount", array_cores, array.max_core_count)
+        total, total_cores = total + in_array, total_cores + array_cores
+    yield from _over("cluster maxCount", total, definition.max_count)
+    yield from _over("cluster maxCoreCount", total_cores, definition.max_core_count)
+
+
+def _over(what: str, used: int, limit: int | None) -> Iterator[str]:
+    if limit is not None and used > limit:
+        yield f"{what} is {limit}, {used} are used"
+
+
+def _ledger(world: World, cluster: Cluster) -> Iterator[str]:
+    """The ledger says what the nodes say."""
+    ledger = world.repository.ledger(cluster.name)
+    if ledger is None:
+        yield f"cluster {cluster.name} has no ledger"
+        return
+    nodes = world.repository.nodes(cluster.name)
+    uses: dict[str, BucketUse] = {}
+    for node in nodes:
+        use = uses.get(node.bucket_id, BucketUse())
+        uses[node.bucket_id] = use.changed(
+            active=int(node.counted), nodes=1, placement_group=node.placement_group_id
+        )
+    if ledger.buckets != uses:
+        yield f"the ledger counts {ledger.buckets}, the nodes are {uses}"
+    names = sorted(NameSet.from_document(ledger.names))
+    if names != sorted(node.name for node in nodes):
+        yield f"the ledger has the names {names}, the nodes {sorted(node.name for node in nodes)}"
+
+
+def _operations(world: World) -> Iterator[str]:
+    """Every operation has ended, and says the truth about how."""
+    nodes = {node.id: node for node in _all_nodes(world)}
+    for one in operations(world):
+        if one.is_running or not one.finish_time:
+            yield f"operation {one.id} ({one.action}) still runs"
+            continue
+        if one.succeeded + one.failed != one.total:
+            yield f"operation {one.id} counts {one.succeeded} + {one.failed} of {one.total}"
+        if one.failed and not one.error:
+            yield f"operation {one.id} gives no reason"
+        if (one.state is OperationState.SUCCEEDED) != (one.total > 0 and not one.failed) and one.total:
+            yield f"operation {one.id} is {one.state} with {one.failed} of {one.total} failed"
+        if one.action is Action.CREATE:
+            mine = [nodes[node.id] for node in one.planned_nodes() if node.id in nodes]
+            never = sum(node.is_wanted and not node.ready_at for node in mine)
+            if never > one.failed:
+                yield f"create {one.id} counts {one.failed} as failed, {never} were never Ready"
+        else:
+            left = sum(identity in nodes for identity in one.managed_ids())
+            if left > one.failed:
+                yield f"termination {one.id} counts {one.failed} as failed, {left} still exist"
+
+
+def _instances(world: World) -> Iterator[str]:
+    """Whatever costs money is a node's, and counts; and no node waits for what will not come."""
+    nodes = _all_nodes(world)
+    for lost in sorted(world.alive() - {node.instance_id for node in nodes}):
+        yield f"instance {lost} is alive and belongs to no node"
+    for lost in sorted(world.alive() & {node.instance_id for node in nodes if not node.counted}):
+        yield f"instance {lost} is alive and does not count"
+    waiting = (NodeStatus.ACQUIRING, NodeStatus.PREPARING, NodeStatus.TERMINATING)
+    for node in nodes:
+        if node.status in waiting:
+            yield f"node {node.id} is {node.status} and no operation runs"
+
+
+def _unique(what: str, values: Iterable[str]) -> Iterator[str]:
+    yield from (f"{what} {value!r} is there {n} times" for value, n in Counter(values).items() if n > 1)

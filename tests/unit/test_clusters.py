@@ -1,0 +1,217 @@
+"""Clusters: written whole, on condition of their revision."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from paddock.errors import ComputeThrottled, InvalidRequest, NodesInUse, NotFound, RevisionConflict
+from paddock.model.requests import ClusterWrite
+from paddock.service.clusters import delete_cluster, put_cluster
+from paddock.service.lookup import require_cluster
+from tests.fakes import invariants
+from tests.fakes.world import CLUSTER, REGION, World, bucket, nodearray
+
+if TYPE_CHECKING:
+    from paddock.model.cluster import Cluster
+
+
+@pytest.fixture
+def world() -> World:
+    return World(nodearray("a", bucket("c7i-large"), bucket("c7i-xlarge")), nodearray("b"))
+
+
+def stored(world: World) -> Cluster:
+    return require_cluster(world.repository, CLUSTER)
+
+
+def put(world: World, name: str, expected: int | None = None, /, **body: Any) -> tuple[Cluster, bool]:
+    document = ClusterWrite.model_validate({"nodearrays": [nodearray()], **body})
+    return put_cluster(world.repository, world.compute, world.clock, REGION, name, document, expected)
+
+
+def delete(world: World, expected: int | None = None, name: str = CLUSTER) -> None:
+    delete_cluster(world.repository, world.clock, name, expected)
+
+
+def test_a_put_creates_and_then_replaces(world: World) -> None:
+    first, is_new = put(world, "my demo")
+    assert is_new
+    second, is_new = put(world, "my demo", first.revision, maxCount=7)
+    assert not is_new
+    assert second.revision > first.revision
+    assert require_cluster(world.repository, "my demo") == second
+    assert second.definition.max_count == 7
+
+
+def test_zero_is_the_revision_of_what_does_not_exist(world: World) -> None:
+    assert put(world, "new", 0)[1]
+
+
+def test_the_revision_grows_also_where_the_clock_stands_behind(world: World) -> None:
+    before = stored(world)
+    world.clock.advance(-3_600)
+    after, _ = put(world, CLUSTER, before.revision, nodearrays=[nodearray("b")])
+    assert after.revision == before.revision + 1
+
+
+@pytest.mark.parametrize("off", [None, -1, 1, "zero"])
+def test_a_put_on_any_other_revision_is_refused_and_told_the_current_one(
+    world: World, off: int | str | None
+) -> None:
+    before = stored(world)
+    expected = before.revision + off if isinstance(off, int) else 0 if off else None
+    with pytest.raises(RevisionConflict) as error:
+        put(world, CLUSTER, expected)
+    assert error.value.facts["revision"] == before.revision
+    assert stored(world) == before
+
+
+def test_a_put_with_a_revision_never_creates(world: World) -> None:
+    with pytest.raises(RevisionConflict) as error:
+        put(world, "new", 5)
+    assert error.value.facts["revision"] == 0
+    with pytest.raises(NotFound):
+        require_cluster(world.repository, "new")
+
+
+def test_the_revision_is_judged_before_the_definition(world: World) -> None:
+    with pytest.raises(RevisionConflict):
+        put(world, CLUSTER, 1, nodearrays=[nodearray(region="mars-1")])
+
+
+@pytest.mark.parametrize("name", ["", " x", "a#b", "a/b", "x" * 129])
+def test_a_name_that_cannot_be_is_refused(world: World, name: str) -> None:
+    with pytest.raises(InvalidRequest):
+        put(world, name)
+
+
+def test_the_name_in_the_body_is_that_of_the_path(world: World) -> None:
+    with pytest.raises(InvalidRequest):
+        put(world, "one", name="other")
+    assert put(world, "one", name="one")[1]
+
+
+def test_the_region_is_the_deployment_s(world: World) -> None:
+    with pytest.raises(InvalidRequest, match=REGION):
+        put(world, "new", nodearrays=[nodearray(region="eu-west-1")])
+    assert put(world, "new", nodearrays=[nodearray(region=REGION)])[1]
+
+
+# Machine facts.
+
+
+def test_facts_left_out_are_what_the_cloud_says_and_those_given_win(world: World) -> None:
+    array = nodearray("a", {"machineType": "p4d-24xlarge", "gpuCount": 7})
+    [(_, one)] = put(world, "new", nodearrays=[array])[0].definition.buckets()
+    assert (one.vcpu_count, one.pcpu_count, one.memory, one.gpu_count) == (96, 48, 1152.0, 7)
+    assert one.infiniband is True
+
+
+def test_an_instance_type_that_the_cloud_does_not_offer_is_refused(world: World) -> None:
+    array = nodearray("a", {"machineType": "no-such"}, {"machineType": "c5-large"})
+    with pytest.raises(InvalidRequest, match=r"no\.such") as error:
+        put(world, "new", nodearrays=[array])
+    assert "c5.large" not in error.value.message
+
+
+def test_an_instance_type_that_the_cloud_does_not_offer_will_do_with_its_facts(world: World) -> None:
+    array = nodearray("a", {"machineType": "no-such", "vcpuCount": 6, "memory": 3})
+    [(_, one)] = put(world, "new", nodearrays=[array])[0].definition.buckets()
+    assert (one.vcpu_count, one.pcpu_count, one.memory, one.gpu_count) == (6, 6, 3.0, 0)
+    assert one.infiniband is False
+
+
+def test_a_cloud_that_does_not_answer_leaves_everything_as_it_was(world: World) -> None:
+    world.ec2.fail_next("DescribeInstanceTypes", "RequestLimitExceeded")
+    with pytest.raises(ComputeThrottled):
+        put(world, "new", nodearrays=[nodearray("a", {"machineType": "c5-large"})])
+    with pytest.raises(NotFound):
+        require_cluster(world.repository, "new")
+
+
+# Nodes hold what they use.
+
+
+@pytest.mark.parametrize(
+    "arrays",
+    [[nodearray("b")], [nodearray("a", bucket("c7i-large")), nodearray("b")], []],
+    ids=["array", "bucket", "everything"],
+)
+def test_what_nodes_use_cannot_be_taken_out_of_the_definition(
+    world: World, arrays: list[dict[str, Any]]
+) -> None:
+    operation, _ = world.create(1, "a", definition={"machineType": "c7i-xlarge"})
+    before = stored(world)
+    for _ in range(2):
+        with pytest.raises(NodesInUse):
+            put(world, CLUSTER, before.revision, nodearrays=arrays)
+        assert stored(world) == before
+        world.drive(operation)
+    world.drive(world.terminate(ids=[node.id for node in world.nodes()])[0])
+    assert put(world, CLUSTER, before.revision, nodearrays=arrays)
+
+
+def test_what_no_node_uses_can_go_and_limits_can_shrink(world: World) -> None:
+    world.create(2, "a", definition={"machineType": "c7i-xlarge"})
+    only = nodearray("a", bucket("c7i-xlarge", maxCount=1), maxCount=0)
+    after, _ = put(world, CLUSTER, stored(world).revision, nodearrays=[only], maxCount=1)
+    assert stored(world) == after
+    world.drive_all()
+    assert [node.status for node in world.nodes()] == ["Ready", "Ready"]
+    assert world.create(1, "a")[1][0].count == 0
+    assert invariants.at_rest(world, limits=False) == []
+
+
+def test_a_failed_node_still_uses_its_bucket(world: World) -> None:
+    world.ec2.capacity(0)
+    world.ready(1, array="a")
+    with pytest.raises(NodesInUse):
+        put(world, CLUSTER, stored(world).revision, nodearrays=[nodearray("b")])
+
+
+# Deleting.
+
+
+def test_a_cluster_without_nodes_can_be_deleted_and_made_again(world: World) -> None:
+    before = stored(world)
+    delete(world, before.revision)
+    with pytest.raises(NotFound):
+        stored(world)
+    assert world.repository.ledger(CLUSTER) is None
+    again, is_new = put(world, CLUSTER)
+    assert is_new
+    assert again.revision > before.revision
+
+
+def test_a_delete_need_not_name_a_revision(world: World) -> None:
+    delete(world)
+    with pytest.raises(NotFound):
+        delete(world)
+
+
+@pytest.mark.parametrize("expected", [0, 1])
+def test_a_delete_on_another_revision_is_refused(world: World, expected: int) -> None:
+    before = stored(world)
+    with pytest.raises(RevisionConflict) as error:
+        delete(world, expected)
+    assert error.value.facts["revision"] == before.revision
+    assert stored(world) == before
+
+
+def test_a_cluster_with_nodes_cannot_be_deleted(world: World) -> None:
+    operation, _ = world.create(2, "a")
+    for _ in range(2):
+        with pytest.raises(NodesInUse) as error:
+            delete(world)
+        assert error.value.facts["nodeCount"] == 2
+        world.drive(operation)
+    world.drive(world.terminate(ids=[node.id for node in world.nodes()])[0])
+    delete(world)
+
+
+@pytest.mark.parametrize("name", ["other", "", "a#b", "x" * 1_000])
+def test_what_does_not_exist_cannot_be_deleted(world: World, name: str) -> None:
+    with pytest.raises(NotFound):
+        delete(world, name=name)

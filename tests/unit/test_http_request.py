@@ -1,0 +1,219 @@
+"""Reading a request from the gateway's event."""
+
+from __future__ import annotations
+
+import base64
+import json
+from typing import Any
+from urllib.parse import urljoin
+
+import pytest
+
+from paddock.errors import InvalidRequest, MalformedBody, PaddockError
+from paddock.http.request import Request, parse_json
+from paddock.model.requests import NodeCreationRequest, VirtualClusterWrite
+from tests.fakes.world import World
+
+BODY = '{"virtualClusterId":"Grüße"}'
+
+
+def wish(**event: Any) -> VirtualClusterWrite:
+    return Request(event).body(VirtualClusterWrite)
+
+
+def deep(levels: int) -> str:
+    """A create whose attributes are nested that deeply."""
+    nested = "[" * levels + "]" * levels
+    return f'{{"sets":[{{"count":1,"nodearray":"ondemand","nodeAttributes":{{"x":{nested}}}}}]}}'
+
+
+@pytest.mark.parametrize("content_type", [None, "text/plain", "application/json", "application/xml", ""])
+@pytest.mark.parametrize("encoded", [False, True])
+def test_a_body_is_json_whatever_its_content_type(content_type: str | None, *, encoded: bool) -> None:
+    text = '{"virtualClusterId":"vc"}'
+    body = base64.b64encode(text.encode()).decode() if encoded else text
+    headers = {"Content-Type": content_type} if content_type is not None else None
+    found = wish(body=body, isBase64Encoded=encoded, headers=headers)
+    assert found.virtual_cluster_id == "vc"
+
+
+@pytest.mark.parametrize(
+    ("body", "encoded"),
+    [
+        (None, False),
+        ("", False),
+        ("   ", False),
+        ("not json", False),
+        ("{", False),
+        ("{}}", False),
+        ("{'a': 1}", False),
+        ('{"a": 1,}', False),
+        ("virtualClusterId=vc", False),
+        ("<xml/>", False),
+        ('{"a":"\\ud800"}', False),
+        ('{"\\udfff":1}', False),
+        ("\ufeff{}", False),
+        ("9" * 5_000, False),
+        ("{}", True),
+        ("\u00e9", True),
+        (base64.b64encode(b"\xff\xfe{}").decode(), True),
+        ("", True),
+        ("[" * 100_000, False),
+        ("[" * 100_000 + "]" * 100_000, False),
+        ('{"a":' * 100_000 + "1" + "}" * 100_000, False),
+    ],
+    ids=lambda value: repr(value)[:20],
+)
+def test_what_is_no_json_is_malformed(body: str | None, *, encoded: bool) -> None:
+    with pytest.raises(MalformedBody) as error:
+        wish(body=body, isBase64Encoded=encoded)
+    assert 0 < len(error.value.message) < 300
+
+
+@pytest.mark.parametrize("text", ["NaN", "[Infinity]", '{"a":-Infinity}', "1e400", '{"a":[-1e400]}'])
+def test_json_has_no_number_that_is_not_finite(text: str) -> None:
+    with pytest.raises(MalformedBody):
+        parse_json(text)
+
+
+@pytest.mark.parametrize("number", [2**63, -(2**64), 10**400])
+def test_huge_whole_numbers_are_read_exactly(number: int) -> None:
+    assert parse_json(f'{{"a":{number}}}') == {"a": number}
+
+
+@pytest.mark.parametrize("levels", [10, 100, 150, 190, 200, 220, 240, 260, 300, 500, 900, 1_000, 5_000])
+def test_what_is_nested_too_deeply_is_refused_and_what_is_not_can_be_stored(levels: int) -> None:
+    world = World()
+    try:
+        body = Request({"body": deep(levels)}).body(NodeCreationRequest)
+    except PaddockError:
+        assert levels > 30
+        return
+    [line] = body.model_dump(by_alias=True)["sets"]
+    [node] = world.ready(1, nodeAttributes=line["nodeAttributes"])
+    assert node.attributes == line["nodeAttributes"]
+
+
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize(
+    "junk",
+    [
+        "x" * 1_000_000,
+        '"' + "x" * 1_000_000 + '"',
+        "[" + "0," * 500_000 + "0]",
+        '{"' + "x" * 1_000_000 + '":1}',
+        "{" + ",".join(f'"{number}":0' for number in range(90_000)) + "}",
+        "{" + ",".join(f'"{number}":0' for number in range(90_000)) + ',"89999":1}',
+        '{"sets":[' + ",".join(['{"count":"1","x":2}'] * 50_000) + "]}",
+        '{"sets":"' + "x" * 1_000_000 + '"}',
+        '{"sets":[{"count":1,"nodearray":"a","nodeAttributes":{"x":"' + "y" * 1_000_000 + '"}}]}',
+        '{"sets":[{"count":' + "9" * 1_000_000 + ',"nodearray":"a"}]}',
+        "{" * 1_000_000,
+        "\x00" * 1_000_000,
+        '{"virtualClusterId":"' + "-" * 1_000_000 + '"}',
+    ],
+    ids=lambda junk: junk[:20].encode("unicode_escape").decode(),
+)
+def test_a_megabyte_of_junk_is_refused_soon_and_briefly(junk: str) -> None:
+    for model in (NodeCreationRequest, VirtualClusterWrite):
+        with pytest.raises((MalformedBody, InvalidRequest)) as error:
+            Request({"body": junk}).body(model)
+        assert len(error.value.message) < 1_000
+
+
+# Revisions.
+
+
+@pytest.mark.parametrize(
+    ("headers", "query", "in_body", "revision"),
+    [
+        (None, None, None, None),
+        ({"If-Match": '"7"'}, None, None, 7),
+        ({"if-match": 'W/"7"'}, None, None, 7),
+        ({"IF-MATCH": " 7 "}, None, None, 7),
+        ({"If-Match": ""}, None, None, None),
+        (None, {"revision": "7"}, None, 7),
+        (None, None, 7, 7),
+        (None, None, 0, 0),
+        ({"If-Match": '"7"'}, {"revision": "7"}, 7, 7),
+        ({"If-Match": '"1735000000123456789"'}, None, 1735000000123456789, 1735000000123456789),
+    ],
+)
+def test_a_revision_comes_in_a_header_in_the_query_or_in_the_body(
+    headers: dict[str, str] | None, query: dict[str, str] | None, in_body: int | None, revision: int | None
+) -> None:
+    request = Request({"headers": headers, "queryStringParameters": query})
+    assert request.revision(in_body) == revision
+
+
+@pytest.mark.parametrize(
+    ("headers", "query", "in_body"),
+    [
+        ({"If-Match": '"7"'}, None, 8),
+        ({"If-Match": '"7"'}, None, 0),
+        ({"If-Match": '"7"'}, {"revision": "8"}, None),
+        (None, {"revision": "8"}, 7),
+        ({"If-Match": "*"}, None, None),
+        ({"If-Match": '"7", "8"'}, None, None),
+        ({"If-Match": '"-7"'}, None, None),
+        ({"If-Match": '"7.0"'}, None, None),
+        ({"If-Match": '"٣"'}, None, None),
+        ({"If-Match": "9" * 5_000}, None, None),
+        (None, {"revision": ""}, None),
+        (None, {"revision": "latest"}, None),
+    ],
+)
+def test_revisions_that_differ_or_are_none_are_refused(
+    headers: dict[str, str] | None, query: dict[str, str] | None, in_body: int | None
+) -> None:
+    with pytest.raises(InvalidRequest):
+        Request({"headers": headers, "queryStringParameters": query}).revision(in_body)
+
+
+# Paths and queries.
+
+
+def test_path_parameters_are_decoded_and_may_be_missing() -> None:
+    request = Request({"pathParameters": {"cluster": "my%20demo", "plain": "a b"}})
+    assert [request.path(name) for name in ("cluster", "plain", "none")] == ["my demo", "a b", ""]
+    assert Request({"pathParameters": None}).path("cluster") == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "flag"),
+    [(None, False), ("", False), ("true", True), ("TRUE", True), ("1", True), ("false", False), ("0", False)],
+)
+def test_a_flag_is_true_or_false(text: str | None, *, flag: bool) -> None:
+    event = {"queryStringParameters": None if text is None else {"nodes": text}}
+    assert Request(event).flag("nodes") is flag
+
+
+@pytest.mark.parametrize("text", ["yes", "2", "tru", "x" * 10_000])
+def test_a_flag_that_is_neither_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest, match="nodes must be true or false"):
+        Request({"queryStringParameters": {"nodes": text}}).flag("nodes")
+
+
+@pytest.mark.parametrize(("text", "limit"), [(None, None), ("1", 1), ("1000", 1_000), ("007", 7)])
+def test_a_limit_is_a_whole_number(text: str | None, limit: int | None) -> None:
+    event = {"queryStringParameters": None if text is None else {"maxResults": text}}
+    assert Request(event).limit("maxResults", 1_000) == limit
+
+
+@pytest.mark.parametrize("text", ["0", "1001", "-1", "1.0", "", "x", "1e2", "٣", "9" * 5_000])
+def test_a_limit_out_of_range_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest, match="maxResults must be"):
+        Request({"queryStringParameters": {"maxResults": text}}).limit("maxResults", 1_000)
+
+
+@pytest.mark.parametrize("stage", ["", "/v1", "/_aws/execute-api/paddock/v1"])
+@pytest.mark.parametrize("path", ["/clusters/my%20demo/nodes/create", "/clusters/demo/nodes/create/"])
+def test_the_location_leads_to_the_operation_from_whatever_address_was_used(stage: str, path: str) -> None:
+    location = Request({"path": path}).location_of("the-id")["Location"]
+    there = urljoin(f"https://host{stage}{path}", location)
+    assert there == f"https://host{stage}/operations/the-id"
+
+
+def test_an_event_with_nothing_in_it_is_read_without_complaint() -> None:
+    request = Request(json.loads("{}"))
+    assert (request.method, request.resource, request.query("x"), request.revision()) == ("", "", None, None)
