@@ -262,7 +262,6 @@ SCENARIOS = {
         _release_and_end,
         _release_and_end,
         lambda world: len(world.alive()) == _free(world) == 1,
-        timely=True,
     ),
 }
 EACH = pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)

@@ -11,7 +11,7 @@ import pytest
 from paddock.model.operation import DEADLINE_NS, SECOND_NS, OperationState
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.reconcile.expire import WORKFLOW_GRACE_NS
-from paddock.reconcile.resume import EXTENSIONS, REQUEST_GRACE_NS, resume
+from paddock.reconcile.resume import REQUEST_GRACE_NS, resume
 from paddock.reconcile.run import Report
 from paddock.service.observation import UNSEEN_GRACE_NS
 from tests.fakes import invariants
@@ -171,19 +171,32 @@ def test_what_a_dead_execution_launched_unheard_is_ended() -> None:
     assert invariants.at_rest(world) == []
 
 
+def test_a_termination_whose_execution_was_lost_for_long_gets_more_time() -> None:
+    world = World()
+    world.ready(2)
+    operation, _ = world.terminate(names=["ondemand-1", "ondemand-2"])
+    world.workflows.live.clear()
+    world.clock.advance(OVERDUE)
+    assert world.reconcile() == Report(seen=1, resumed=1)
+    world.drive_all()
+    assert world.operation(operation.id).state is OperationState.SUCCEEDED
+    assert not world.alive()
+    assert invariants.at_rest(world) == []
+
+
 def test_an_instance_that_will_not_end_leaves_its_node_failed_and_counted() -> None:
     world = World()
     [node] = world.ready(1)
     world.ec2.protect(node.instance_id)
     operation, _ = world.terminate(ids=[node.id])
-    world.step("terminate", operation.id)
-    for _ in range(EXTENSIONS):
+    rounds = 0
+    while world.operation(operation.id).is_running:
+        world.step("terminate", operation.id)
         world.workflows.live.clear()
         world.clock.advance(OVERDUE)
-        assert world.reconcile().resumed == 1
-    world.workflows.live.clear()
-    world.clock.advance(OVERDUE)
-    assert world.reconcile().expired == 1
+        world.reconcile()
+        rounds += 1
+        assert rounds < 10
     ended = world.operation(operation.id)
     assert ended.state is OperationState.FAILED
     assert "OperationNotPermitted" in ended.error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ from paddock.model.identity import derived_operation_id
 from paddock.model.node import NodeStatus
 from paddock.model.operation import DEADLINE_NS, SECOND_NS, Action, OperationState
 from paddock.ports.compute import LaunchRequest
+from paddock.ports.repository import Put
 from paddock.service.clusters import delete_cluster
 from paddock.service.observation import UNSEEN_GRACE_NS
 from paddock.service.steps.outcome import Next, wait
@@ -127,6 +129,26 @@ def test_what_was_launched_goes_to_the_same_nodes_however_often_it_is_asked_for(
     first = {node.id: node.instance_id for node in world.nodes()}
     world.drive(operation)
     assert {node.id: node.instance_id for node in world.nodes()} == first
+
+
+def test_a_launch_that_is_repeated_leaves_nodes_alone_that_are_ready_already() -> None:
+    world = World()
+    operation, _ = world.create(2)
+    world.ec2.fail_next("CreateFleet", ANSWER_LOST, after_effect=True)
+    world.step("launch", operation.id)
+    opened = world.operation(operation.id)
+    world.step("launch", operation.id)
+    # As if the task had died after it gave the instances to the nodes.
+    closed = world.operation(operation.id)
+    world.repository.commit(Put(replace(opened, revision=closed.revision + 1), was=closed))
+    world.clock.advance(60)
+    world.step("poll", operation.id)
+    before = world.nodes()
+    assert statuses(world) == {"Ready": 2}
+    assert world.step("launch", operation.id)[0] is Next.WAIT
+    assert world.nodes() == before
+    assert world.drive(operation).state is SUCCEEDED
+    assert len(world.alive()) == 2
 
 
 @pytest.mark.parametrize(
@@ -424,6 +446,8 @@ def test_to_terminate_one_node_of_a_create_spares_the_others() -> None:
     assert [node.name for node in world.nodes()] == [f"ondemand-{n}" for n in (1, 2, 4, 5)]
     assert statuses(world) == {"Ready": 4}
     assert len(world.alive()) == 4
+    # It was not even launched, since its end was wanted before.
+    assert invariants.launched(world) == {created.id: 4}
     assert invariants.at_rest(world) == []
 
 

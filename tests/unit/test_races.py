@@ -1,0 +1,151 @@
+"""What happens between a use case's read and its write: the write must notice."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from paddock.errors import Busy, DuplicateRequest, InvalidRequest, NodesInUse, NotFound, RevisionConflict
+from paddock.service.clusters import delete_cluster
+from paddock.service.contention import ATTEMPTS
+from tests.fakes import invariants
+from tests.fakes.world import CLUSTER, World, bucket, nodearray
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from paddock.model.cluster import Cluster
+
+LARGE, XLARGE = "c7i-large", "c7i-xlarge"
+
+
+def between(world: World, read: str, act: Callable[[], object], times: int = 1) -> None:
+    """Let something happen right after the next reads of this kind, before their reader can write."""
+    original = getattr(world.repository, read)
+    left = [act] * times
+
+    def slow(*arguments: object) -> object:
+        found = original(*arguments)
+        if left:
+            now = left.pop()
+            setattr(world.repository, read, original)
+            now()
+            setattr(world.repository, read, slow)
+        return found
+
+    setattr(world.repository, read, slow)
+
+
+def stored(world: World) -> Cluster:
+    cluster = world.repository.cluster(CLUSTER)
+    assert cluster is not None
+    return cluster
+
+
+@pytest.fixture
+def world() -> World:
+    return World(nodearray("ondemand", bucket(LARGE), bucket(XLARGE)))
+
+
+def test_a_create_does_not_use_a_definition_that_was_replaced_meanwhile(world: World) -> None:
+    only_large = {"nodearrays": [nodearray("ondemand", bucket(LARGE))]}
+    between(world, "ledger", lambda: world.put(only_large, stored(world).revision))
+    with pytest.raises(InvalidRequest):
+        world.create(1, definition={"machineType": XLARGE}, request_id="r")
+    assert world.nodes() == []
+    assert invariants.at_rest(world) == []
+
+
+def test_a_create_does_not_pass_a_limit_that_was_lowered_meanwhile(world: World) -> None:
+    lower = {"nodearrays": [nodearray("ondemand", bucket(LARGE), bucket(XLARGE))], "maxCount": 2}
+    between(world, "ledger", lambda: world.put(lower, stored(world).revision))
+    assert world.create(5)[1][0].count == 2
+    assert invariants.always(world) == []
+
+
+def test_creates_that_meet_do_not_pass_a_limit_nor_share_a_name() -> None:
+    world = World(nodearray(maxCount=5))
+    between(world, "ledger", lambda: world.create(3))
+    assert world.create(3)[1][0].count == 2
+    assert sorted(node.name for node in world.nodes()) == [f"ondemand-{n}" for n in range(1, 6)]
+    assert invariants.always(world) == []
+
+
+def test_a_request_id_that_was_used_meanwhile_is_noticed() -> None:
+    world = World()
+    between(world, "ledger", lambda: world.create(3, request_id="r"))
+    with pytest.raises(DuplicateRequest):
+        world.create(3, request_id="r")
+    assert len(world.nodes()) == 3
+
+
+def test_a_definition_does_not_lose_a_bucket_that_came_into_use_meanwhile(world: World) -> None:
+    before = stored(world)
+    between(world, "ledger", lambda: world.create(1, definition={"machineType": XLARGE}))
+    with pytest.raises(NodesInUse):
+        world.put({"nodearrays": [nodearray("ondemand", bucket(LARGE))]}, before.revision)
+    assert stored(world) == before
+
+
+def test_of_two_definitions_on_one_revision_the_second_is_refused(world: World) -> None:
+    revision = stored(world).revision
+    between(world, "ledger", lambda: world.put({"nodearrays": [], "maxCount": 1}, revision))
+    with pytest.raises(RevisionConflict) as error:
+        world.put({"nodearrays": [], "maxCount": 2}, revision)
+    assert stored(world).definition.max_count == 1
+    assert error.value.facts["revision"] == stored(world).revision
+
+
+def test_a_cluster_that_came_into_use_meanwhile_is_not_deleted(world: World) -> None:
+    between(world, "ledger", lambda: world.create(1))
+    with pytest.raises(NodesInUse):
+        delete_cluster(world.repository, world.clock, CLUSTER, None)
+    assert stored(world).name == CLUSTER
+    world.drive_all()
+    assert invariants.at_rest(world) == []
+
+
+def test_nodes_are_not_created_in_a_cluster_that_was_deleted_meanwhile(world: World) -> None:
+    between(world, "ledger", lambda: delete_cluster(world.repository, world.clock, CLUSTER, None))
+    with pytest.raises(NotFound):
+        world.create(1, request_id="r")
+    assert world.repository.running_operations() == []
+    assert world.nodes() == []
+
+
+def test_nodes_taken_meanwhile_are_replaced_by_others() -> None:
+    world = World()
+    world.ready(4)
+    between(world, "nodes", lambda: world.claim("other", x4c8g=2))
+    assert len(world.claim("mine", x4c8g=2).node_instances) == 2
+    assert invariants.at_rest(world) == []
+
+
+def test_nodes_whose_end_is_wanted_meanwhile_are_not_handed_out() -> None:
+    world = World()
+    world.ready(2)
+    between(world, "nodes", lambda: world.terminate(names=["ondemand-1"]))
+    [held] = world.claim("mine", x4c8g=1).node_instances
+    world.drive_all()
+    assert [node.id for node in world.nodes()] == [held]
+    assert invariants.at_rest(world) == []
+
+
+def test_a_delete_gives_back_nodes_that_were_claimed_meanwhile() -> None:
+    world = World()
+    world.ready(3)
+    first = world.claim("vc", x4c8g=1)
+    between(world, "nodes_by_id", lambda: world.claim("vc", first.revision, x4c8g=3))
+    world.release("vc")
+    assert not any(node.virtual_cluster for node in world.nodes())
+    assert invariants.at_rest(world) == []
+
+
+def test_whoever_loses_every_race_is_told_to_come_back_and_has_changed_nothing() -> None:
+    world = World()
+    between(world, "ledger", lambda: world.create(1), times=ATTEMPTS)
+    with pytest.raises(Busy):
+        world.create(5, request_id="r")
+    assert len(world.nodes()) == ATTEMPTS
+    assert world.repository.request(CLUSTER, "r") is None
