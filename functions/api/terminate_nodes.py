@@ -8,11 +8,13 @@ from paddock.http.errors import NODES
 from paddock.http.reply import Reply
 from paddock.http.request import Request
 from paddock.http.views.node import management_view
+from paddock.model.operation import Action
 from paddock.model.requests import NodeManagementRequest
 
 
 @endpoint(NODES)
 def handler(request: Request) -> Reply:
     """Mark the nodes and start the operation that ends their instances."""
-    operation, results = bootstrap.end_nodes(request.path("cluster"), request.body(NodeManagementRequest))
+    body = request.body(NodeManagementRequest)
+    operation, results = bootstrap.act_on_nodes(Action.TERMINATE, request.path("cluster"), body)
     return Reply(202, management_view(operation, results), request.location_of(operation.id))

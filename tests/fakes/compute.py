@@ -74,20 +74,36 @@ class FakeCompute:
 
     def terminate(self, instance_ids: Collection[str]) -> Mapping[str, str]:
         """See the port."""
+        return self._each("TerminateInstances", instance_ids)
+
+    def stop(self, instance_ids: Collection[str]) -> Mapping[str, str]:
+        """See the port."""
+        return self._each("StopInstances", instance_ids)
+
+    def start(self, instance_ids: Collection[str]) -> Mapping[str, str]:
+        """See the port."""
+        return self._each("StartInstances", instance_ids)
+
+    def restart(self, instance_ids: Collection[str]) -> Mapping[str, str]:
+        """See the port."""
+        return self._each("RebootInstances", instance_ids)
+
+    def _each(self, operation: str, instance_ids: Collection[str]) -> Mapping[str, str]:
         refused: dict[str, str] = {}
-        for ids in _batches(instance_ids):
-            rest = ids
-            while rest:
-                try:
-                    self._call("TerminateInstances", {"InstanceIds": rest})
-                except Ec2Error as error:
-                    if error.code == "OperationNotPermitted":
-                        refused |= {id_: str(error) for id_ in rest if id_ in error.message}
-                        rest = [id_ for id_ in rest if id_ not in refused]
-                    else:
-                        rest = _without_unknown(rest, error)
+        batches = list(_batches(instance_ids))
+        while batches:
+            ids = batches.pop()
+            try:
+                self._call(operation, {"InstanceIds": ids})
+            except Ec2Error as error:
+                if error.code.startswith(UNKNOWN_INSTANCE):
+                    rest = [_without_unknown(ids, error)]
+                elif named := [id_ for id_ in ids if id_ in error.message or len(ids) == 1]:
+                    refused |= dict.fromkeys(named, str(error))
+                    rest = [[id_ for id_ in ids if id_ not in named]]
                 else:
-                    break
+                    rest = [ids[::2], ids[1::2]]
+                batches += [batch for batch in rest if batch]
         return refused
 
     def machine_facts(self, instance_types: Collection[str]) -> Mapping[str, MachineFacts]:

@@ -41,7 +41,14 @@ MAX_TOKEN_LENGTH = 64
 MAX_GROUPS = 500
 ANY = "*"
 BY_HAND = "Client.UserInitiatedShutdown: User initiated shutdown"
-STATE_CODES = {"pending": 0, "running": 16, "shutting-down": 32, "terminated": 48}
+STATE_CODES = {
+    "pending": 0,
+    "running": 16,
+    "shutting-down": 32,
+    "terminated": 48,
+    "stopping": 64,
+    "stopped": 80,
+}
 
 
 class Ec2Error(Exception):
@@ -79,10 +86,14 @@ class _Instance:
     addressed_at: float
     running_at: float
     terminated_at: float | None = None
+    stopped_at: float | None = None
+    reboots: int = 0
     reason: str = ""
     protected: bool = False
 
     def state(self, now: float) -> str:
+        if self.terminated_at is None and self.stopped_at is not None:
+            return "stopped" if now >= self.stopped_at else "stopping"
         if self.terminated_at is None:
             return "running" if now >= self.running_at else "pending"
         return "terminated" if now >= self.terminated_at else "shutting-down"
@@ -135,6 +146,9 @@ class FakeEc2:
             "DescribeInstances": self._describe_instances,
             "DescribeInstanceTypes": self._describe_instance_types,
             "DescribePlacementGroups": self._describe_placement_groups,
+            "RebootInstances": self._reboot_instances,
+            "StartInstances": self._start_instances,
+            "StopInstances": self._stop_instances,
             "TerminateInstances": self._terminate_instances,
         }
         self.calls: Counter[str] = Counter()
@@ -416,6 +430,51 @@ class FakeEc2:
             for r in records
         ]
         return {"TerminatingInstances": changes}
+
+    def _stop_instances(self, asked: Params) -> Params:
+        _only(asked, "InstanceIds")
+        records, now = self._known(asked["InstanceIds"]), self._now()
+        for record in records:
+            if record.market == "spot":
+                message = f"You can't stop the Spot Instance '{record.id}' of a one-time request."
+                raise Ec2Error("UnsupportedOperation", message)
+        self._require_state(records, "stop", {"pending", "running", "stopping", "stopped"})
+        for record in records:
+            if record.stopped_at is None:
+                record.stopped_at = now + self.settings.terminate_seconds
+        return {"StoppingInstances": self._changes(records)}
+
+    def _start_instances(self, asked: Params) -> Params:
+        _only(asked, "InstanceIds")
+        records, now = self._known(asked["InstanceIds"]), self._now()
+        self._require_state(records, "start", {"pending", "running", "stopped"})
+        stopped = [record for record in records if record.stopped_at is not None]
+        for record in stopped:
+            override = {"InstanceType": record.instance_type, "SubnetId": record.subnet_id}
+            granted, code, message = self._grant(override, 1)
+            if not granted:
+                raise Ec2Error(code, message)
+        for record in stopped:
+            record.stopped_at, record.running_at = None, now + self.settings.boot_seconds
+        return {"StartingInstances": self._changes(records)}
+
+    def _reboot_instances(self, asked: Params) -> Params:
+        _only(asked, "InstanceIds")
+        records = self._known(asked["InstanceIds"])
+        self._require_state(records, "reboot", {"running"})
+        for record in records:
+            record.reboots += 1
+        return {}
+
+    def _require_state(self, records: list[_Instance], what: str, allowed: set[str]) -> None:
+        for record in records:
+            if record.state(self._now()) not in allowed:
+                message = f"The instance '{record.id}' is not in a state from which it can be made to {what}."
+                raise Ec2Error("IncorrectInstanceState", message)
+
+    def _changes(self, records: list[_Instance]) -> list[Params]:
+        now = self._now()
+        return [{"InstanceId": r.id, "CurrentState": _state(r.state(now))} for r in records]
 
     def _create_tags(self, asked: Params) -> Params:
         _only(asked, "Resources Tags")

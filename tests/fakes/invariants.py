@@ -154,20 +154,20 @@ def _operations(world: World) -> Iterator[str]:
             yield f"operation {one.id} is {one.state} with {one.failed} of {one.total} failed"
         if one.action is Action.CREATE:
             mine = [nodes[node.id] for node in one.planned_nodes() if node.id in nodes]
-            never = sum(node.is_wanted and not node.ready_at for node in mine)
+            never = sum(node.is_wanted and not node.ready_at for node in mine if node.launcher == one.id)
             if never > one.failed:
                 yield f"create {one.id} counts {one.failed} as failed, {never} were never Ready"
         else:
-            left = sum(identity in nodes for identity in one.managed_ids())
-            if left > one.failed:
+            left = sum(identity in nodes and not nodes[identity].fixed for identity in one.ids())
+            if left > one.failed and one.action in (Action.TERMINATE, Action.REMOVE):
                 yield f"termination {one.id} counts {one.failed} as failed, {left} still exist"
 
 
 def _instances(world: World) -> Iterator[str]:
     """Whatever costs money is a node's, and counts; and no node waits for what will not come."""
     nodes = _all_nodes(world)
-    for lost in sorted(world.alive() - {node.instance_id for node in nodes}):
-        yield f"instance {lost} is alive and belongs to no node"
+    for lost in sorted(world.existing() - {one for node in nodes for one in node.instance_ids}):
+        yield f"instance {lost} exists and belongs to no node"
     for lost in sorted(world.alive() & {node.instance_id for node in nodes if not node.counted}):
         yield f"instance {lost} is alive and does not count"
     waiting = (NodeStatus.ACQUIRING, NodeStatus.PREPARING, NodeStatus.TERMINATING)

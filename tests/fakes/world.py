@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from paddock.model.operation import Action
+from paddock.model.operation import ENDING, Action
 from paddock.model.requests import (
     ClusterWrite,
     NodeCreationRequest,
@@ -15,12 +15,12 @@ from paddock.ports.repository import Delete
 from paddock.reconcile.run import reconcile
 from paddock.service.clusters import put_cluster
 from paddock.service.create_nodes import create_nodes
+from paddock.service.manage_nodes import manage_nodes
 from paddock.service.steps.finish import finish
 from paddock.service.steps.launch import launch
 from paddock.service.steps.outcome import Next
 from paddock.service.steps.poll import poll
 from paddock.service.steps.terminate import terminate
-from paddock.service.terminate_nodes import terminate_nodes
 from paddock.service.virtual_clusters import delete_virtual_cluster, write_virtual_cluster
 from tests.fakes.clock import ManualClock
 from tests.fakes.compute import FakeCompute
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from paddock.ports.repository import Record
     from paddock.reconcile.run import Report
     from paddock.service.create_nodes import Added
-    from paddock.service.terminate_nodes import NodeResult
+    from paddock.service.manage_nodes import NodeResult
 
 REGION = "us-east-1"
 CLUSTER = "demo"
@@ -90,8 +90,11 @@ class World:
         return create_nodes(self.repository, self.workflows, self.clock, CLUSTER, body)
 
     def terminate(self, **selectors: Any) -> tuple[Operation, list[NodeResult]]:
+        return self.manage(Action.TERMINATE, **selectors)
+
+    def manage(self, action: Action, **selectors: Any) -> tuple[Operation, list[NodeResult]]:
         body = NodeManagementRequest.model_validate(selectors)
-        return terminate_nodes(self.repository, self.workflows, self.clock, CLUSTER, body)
+        return manage_nodes(self.repository, self.workflows, self.clock, CLUSTER, action, body)
 
     def claim(
         self, name: str, expected: int | None = None, /, *, dry_run: bool = False, **replica_sets: int
@@ -125,7 +128,12 @@ class World:
         return found
 
     def alive(self) -> set[str]:
-        """Ids of the instances that cost money."""
+        """Ids of the instances that run, or will."""
+        instances = self.ec2.snapshot()["instances"]
+        return {one for one in self.existing() if instances[one]["stopped_at"] is None}
+
+    def existing(self) -> set[str]:
+        """Ids of the instances that have not ended, stopped ones included."""
         instances = self.ec2.snapshot()["instances"]
         return {one["id"] for one in instances.values() if one["terminated_at"] is None}
 
@@ -145,7 +153,7 @@ class World:
 
     def drive(self, operation: Operation) -> Operation:
         """Run the workflow of an operation to its end, as the state machine does."""
-        task = "launch" if operation.action is Action.CREATE else "terminate"
+        task = "terminate" if operation.action in ENDING | {Action.REIMAGE} else "launch"
         polls = 0
         for _ in range(MAX_STEPS):
             following, seconds = self.step(task, operation.id, polls)

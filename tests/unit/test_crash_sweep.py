@@ -91,8 +91,8 @@ class _Compute(FakeCompute):
     def launched_by(self, cluster: str, operation_id: str) -> Sequence[Instance]:
         return self._outside.call(lambda: super(_Compute, self).launched_by(cluster, operation_id))
 
-    def terminate(self, instance_ids: Collection[str]) -> Mapping[str, str]:
-        return self._outside.call(lambda: super(_Compute, self).terminate(instance_ids))
+    def _each(self, operation: str, instance_ids: Collection[str]) -> Mapping[str, str]:
+        return self._outside.call(lambda: super(_Compute, self)._each(operation, instance_ids))
 
 
 class _Workflows(FakeWorkflows):
@@ -225,6 +225,29 @@ def _release_and_end(world: World) -> None:
     world.drive_all()
 
 
+def _manage(action: Action) -> Callable[[World], None]:
+    def run(world: World) -> None:
+        names = ["ondemand-1", "ondemand-2", "ondemand-3"]
+        _, results = world.manage(action, names=names)
+        world.drive_all()
+        assert all("must be" in result.error for result in results if result.error)
+
+    return run
+
+
+def _deallocated() -> World:
+    world = _ready(3)()
+    _manage(Action.DEALLOCATE)(world)
+    return world
+
+
+def _off() -> World:
+    world = _ready(0)()
+    operation, _ = world.create(3, nodeAttributes={"StartAutomatically": False})
+    world.drive(operation)
+    return world
+
+
 def _statuses(world: World) -> list[str]:
     return sorted(node.status.value for node in world.nodes())
 
@@ -255,6 +278,33 @@ SCENARIOS = {
         _ready(0), _create_and_terminate, _create_and_terminate, lambda world: not world.alive()
     ),
     "terminate": Scenario(_ready(3), _terminate, _terminate, lambda world: not world.alive()),
+    "deallocate": Scenario(
+        _ready(3),
+        _manage(Action.DEALLOCATE),
+        _manage(Action.DEALLOCATE),
+        lambda world: not world.alive() and len(world.existing()) == 3,
+    ),
+    "start what is stopped": Scenario(
+        _deallocated,
+        _manage(Action.START),
+        _manage(Action.START),
+        lambda world: _statuses(world) == [READY] * 3,
+        timely=True,
+    ),
+    "start what is off": Scenario(
+        _off,
+        _manage(Action.START),
+        _manage(Action.START),
+        lambda world: _statuses(world) == [READY] * 3 and len(world.alive()) == 3,
+        timely=True,
+    ),
+    "reimage": Scenario(
+        _ready(3),
+        _manage(Action.REIMAGE),
+        lambda _: None,
+        lambda world: _statuses(world) == [READY] * 3 and len(world.alive()) == 3,
+        timely=True,
+    ),
     "write virtual cluster": Scenario(_ready(4), _claim, _claim, lambda world: _free(world) == 0),
     "delete virtual cluster": Scenario(_claimed, _release, _release, lambda world: _free(world) == 4),
     "delete virtual cluster and its nodes": Scenario(

@@ -43,7 +43,7 @@ def test_node_ids_sort_as_their_indexes(one: int, other: int) -> None:
 
 def test_operation_ids_are_all_different_and_so_are_their_prefixes() -> None:
     ids = [new_operation_id(START) for _ in range(1_000)]
-    ids += [derived_operation_id(one) for one in ids]
+    ids += [derived_operation_id(one, "terminate") for one in ids]
     assert len({node_id_prefix(one) for one in ids}) == 2_000
     assert all(is_id(one) for one in ids)
 
@@ -57,7 +57,11 @@ def test_operation_ids_follow_each_other_in_time(now: int, later: int) -> None:
 
 def test_the_operation_that_cleans_up_has_one_id_however_often_it_is_asked_for() -> None:
     operation_id = new_operation_id(START)
-    assert derived_operation_id(operation_id) == derived_operation_id(operation_id) != operation_id
+    assert (
+        derived_operation_id(operation_id, "terminate")
+        == derived_operation_id(operation_id, "terminate")
+        != operation_id
+    )
 
 
 @pytest.mark.parametrize(

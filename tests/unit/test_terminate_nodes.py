@@ -9,10 +9,10 @@ import pytest
 from paddock.errors import DuplicateRequest, NotFound
 from paddock.model.identity import new_operation_id, node_id
 from paddock.model.node import NodeStatus, TargetState
-from paddock.model.operation import OperationState
+from paddock.model.operation import Action, OperationState
 from paddock.model.requests import NodeManagementRequest
+from paddock.service.manage_nodes import NodeResult, manage_nodes
 from paddock.service.read_nodes import list_nodes
-from paddock.service.terminate_nodes import NodeResult, terminate_nodes
 from tests.fakes import invariants
 from tests.fakes.clock import START
 from tests.fakes.world import CLUSTER, World
@@ -219,7 +219,7 @@ def test_a_cluster_that_does_not_exist_has_no_nodes_to_end(cluster: str) -> None
     world = World()
     body = NodeManagementRequest.model_validate({"names": ["ondemand-1"]})
     with pytest.raises(NotFound):
-        terminate_nodes(world.repository, world.workflows, world.clock, cluster, body)
+        manage_nodes(world.repository, world.workflows, world.clock, cluster, Action.TERMINATE, body)
 
 
 def test_a_thousand_nodes_go_up_and_down_and_none_is_left() -> None:

@@ -265,7 +265,7 @@ def test_instances_that_never_run_are_ended_after_the_deadline() -> None:
     assert "not ready before the operation's deadline" in ended.error
     assert ended.finish_time - ended.start_time < DEADLINE_NS + 120 * SECOND_NS
     assert statuses(world) == {"Terminating": 3}
-    assert derived_operation_id(operation.id) in world.workflows.live
+    assert derived_operation_id(operation.id, "terminate") in world.workflows.live
     world.drive_all()
     assert world.nodes() == []
     assert not world.alive()

@@ -23,9 +23,9 @@ from paddock.service import (
     clusters,
     create_nodes,
     lookup,
+    manage_nodes,
     operations,
     read_nodes,
-    terminate_nodes,
     virtual_clusters,
 )
 from paddock.service.steps import finish, launch, poll, terminate
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     from paddock.model.cluster import Cluster
     from paddock.model.node import Node
-    from paddock.model.operation import Operation
+    from paddock.model.operation import Action, Operation
     from paddock.model.requests import (
         ClusterWrite,
         NodeCreationRequest,
@@ -137,11 +137,16 @@ def add_nodes(cluster: str, body: NodeCreationRequest) -> tuple[Operation, list[
     return create_nodes.create_nodes(repository(), workflows(), clock(), cluster, body)
 
 
-def end_nodes(
-    cluster: str, body: NodeManagementRequest
-) -> tuple[Operation, list[terminate_nodes.NodeResult]]:
-    """See ``terminate_nodes.terminate_nodes``."""
-    return terminate_nodes.terminate_nodes(repository(), workflows(), clock(), cluster, body)
+def act_on_nodes(
+    action: Action, cluster: str, body: NodeManagementRequest
+) -> tuple[Operation, list[manage_nodes.NodeResult]]:
+    """See ``manage_nodes.manage_nodes``."""
+    return manage_nodes.manage_nodes(repository(), workflows(), clock(), cluster, action, body)
+
+
+def retry_failed(cluster: str) -> Operation:
+    """See ``manage_nodes.retry_failed``."""
+    return manage_nodes.retry_failed(repository(), workflows(), clock(), cluster)
 
 
 def get_operation(operation_id: str) -> tuple[Operation, Sequence[Node]]:

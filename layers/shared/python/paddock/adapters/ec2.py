@@ -18,7 +18,7 @@ from paddock.errors import ComputeThrottled, ComputeUnavailable, LaunchRefused
 from paddock.ports.compute import Instance, InstanceState, LaunchResult, MachineFacts, Refusal
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from mypy_boto3_ec2 import EC2Client
     from mypy_boto3_ec2.literals import InstanceTypeType
@@ -85,7 +85,7 @@ REQUEST_FAULT_CODES = frozenset(
 
 UNKNOWN_INSTANCE_CODES = frozenset({"InvalidInstanceID.Malformed", "InvalidInstanceID.NotFound"})
 KEPT_INSTANCE_CODES = frozenset({"IncorrectInstanceState", "OperationNotPermitted", "UnsupportedOperation"})
-"""EC2 will not end an instance in its present state, or while it is protected."""
+"""EC2 will not do that to an instance in its present state, or while it is protected."""
 
 GROUP_EXISTS_CODE = "InvalidPlacementGroup.Duplicate"
 
@@ -143,9 +143,26 @@ class Ec2Compute:
         )
 
     def terminate(self, instance_ids: Collection[str]) -> Mapping[str, str]:
-        """End 1,000 a call; when EC2 refuses a batch, set aside whom it names and ask again; see the port.
+        """End instances; see the port."""
+        return self._each(instance_ids, lambda ids: self._client.terminate_instances(InstanceIds=ids))
 
-        Throttled in the middle, some are ended and some not: asking again for all of them is harmless.
+    def stop(self, instance_ids: Collection[str]) -> Mapping[str, str]:
+        """Stop instances; see the port."""
+        return self._each(instance_ids, lambda ids: self._client.stop_instances(InstanceIds=ids))
+
+    def start(self, instance_ids: Collection[str]) -> Mapping[str, str]:
+        """Start instances; see the port."""
+        return self._each(instance_ids, lambda ids: self._client.start_instances(InstanceIds=ids))
+
+    def restart(self, instance_ids: Collection[str]) -> Mapping[str, str]:
+        """Reboot instances; see the port."""
+        return self._each(instance_ids, lambda ids: self._client.reboot_instances(InstanceIds=ids))
+
+    def _each(self, instance_ids: Collection[str], act: Callable[[list[str]], object]) -> dict[str, str]:
+        """Act on 1,000 a call; when EC2 refuses a batch, set aside whom it names and ask again.
+
+        Where it names none, the batch is halved. Throttled in the middle, it is done for some and not for
+        others: asking again for all of them is harmless.
         """
         refused: dict[str, str] = {}
         batches = list(_batches(sorted(set(instance_ids)), IDS_PER_CALL))
@@ -153,13 +170,13 @@ class Ec2Compute:
             batch = batches.pop()
             try:
                 with _translated():
-                    self._client.terminate_instances(InstanceIds=batch)
+                    act(batch)
             except ClientError as error:
                 refusal = _refusal(error)
-                if refusal.code not in UNKNOWN_INSTANCE_CODES | KEPT_INSTANCE_CODES:
+                if refusal.code not in UNKNOWN_INSTANCE_CODES | KEPT_INSTANCE_CODES | CAPACITY_CODES:
                     raise
                 named = _named(batch, refusal.message) or set(batch if len(batch) == 1 else ())
-                if refusal.code in KEPT_INSTANCE_CODES:
+                if refusal.code not in UNKNOWN_INSTANCE_CODES:
                     refused |= dict.fromkeys(named, f"{refusal.code}: {refusal.message}")
                 rest = [id_ for id_ in batch if id_ not in named]
                 batches += _batches(rest, len(rest) if named else (len(rest) + 1) // 2)

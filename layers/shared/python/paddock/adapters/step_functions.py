@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 from botocore.exceptions import BotoCoreError, ClientError
 
 from paddock.errors import WorkflowsUnavailable
-from paddock.model.operation import Action
+from paddock.model.operation import ENDING, Action
 
 if TYPE_CHECKING:
     from mypy_boto3_stepfunctions import SFNClient
 
     from paddock.model.operation import Operation
 
-_FIRST_TASK = {Action.CREATE: "launch", Action.TERMINATE: "terminate"}
+# A reimage first ends what it replaces.
+_BEGIN_WITH_TERMINATE = ENDING | {Action.REIMAGE}
 
 
 class StepFunctionsWorkflows:
@@ -29,7 +30,7 @@ class StepFunctionsWorkflows:
         """See ``Workflows.start``."""
         state = {
             "operationId": operation.id,
-            "next": _FIRST_TASK[operation.action],
+            "next": "terminate" if operation.action in _BEGIN_WITH_TERMINATE else "launch",
             "polls": 0,
             "waitSeconds": 0,
         }

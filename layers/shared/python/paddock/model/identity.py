@@ -26,9 +26,9 @@ def new_operation_id(now_ns: int) -> str:
     return str(UUID(int=value))[:-_INDEX_DIGITS] + "0" * _INDEX_DIGITS
 
 
-def derived_operation_id(operation_id: str) -> str:
-    """The id of the operation that cleans up after this one; each call gives the same."""
-    return str(uuid5(UUID(operation_id), "clean-up"))[:-_INDEX_DIGITS] + "0" * _INDEX_DIGITS
+def derived_operation_id(operation_id: str, action: str) -> str:
+    """The id of the operation that cleans up after this one by an action; each call gives the same."""
+    return str(uuid5(UUID(operation_id), action))[:-_INDEX_DIGITS] + "0" * _INDEX_DIGITS
 
 
 def node_id(operation_id: str, index: int) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
@@ -31,6 +31,13 @@ class TargetState(StrEnum):
     OFF = "Off"
 
 
+class ShutdownPolicy(StrEnum):
+    """What a shutdown does to a node."""
+
+    TERMINATE = "Terminate"
+    DEALLOCATE = "Deallocate"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchSpec:
     """All that a launch needs, as the definition said when the nodes were asked for. ``memory`` in GB."""
@@ -54,7 +61,10 @@ class Node:
 
     ``counted`` says whether it uses up limits: until its instance is gone, or was never launched.
     ``virtual_cluster`` is a claim; the virtual cluster's own record is the truth about who holds the node.
-    ``unseen_since`` is when the cloud first failed to show its instance, in a row.
+    ``unseen_since`` is when the cloud first failed to show its instance, in a row. A ``fixed`` node stays as
+    Off when its instance has ended. ``replaced_instance_id`` is an instance that must end before another is
+    launched. ``managed_by`` is the last operation that took hold of the node, begun at ``managed_at``;
+    ``launcher`` the one that gets it an instance.
     """
 
     id: str
@@ -69,9 +79,15 @@ class Node:
     placement_group_id: str = ""
     request_id: str = ""
     keep_alive: bool = False
+    fixed: bool = False
+    shutdown_policy: ShutdownPolicy = ShutdownPolicy.TERMINATE
     attributes: dict[str, Any] = field(default_factory=dict)
     configuration: dict[str, Any] = field(default_factory=dict)
+    managed_by: str = ""
+    managed_at: int = 0
+    launcher: str = ""
     instance_id: str = ""
+    replaced_instance_id: str = ""
     hostname: str = ""
     dns_name: str = ""
     private_ip: str = ""
@@ -96,12 +112,21 @@ class Node:
         """The node type that virtual clusters know this node by."""
         return self.spec.template_id
 
+    def without_instance(self) -> Node:
+        """The node once its instance is no longer its own."""
+        return replace(self, instance_id="", hostname="", dns_name="", private_ip="", unseen_since=0)
+
+    @property
+    def instance_ids(self) -> list[str]:
+        """All instances that stand behind this node; two of them only while one is replaced."""
+        return [one for one in (self.instance_id, self.replaced_instance_id) if one]
+
     @property
     def is_wanted(self) -> bool:
-        """Whether nobody has asked for this node's end."""
+        """Whether it shall run."""
         return self.target_state is TargetState.STARTED
 
     @property
     def is_usable(self) -> bool:
-        """Whether work can run on this node now, and nobody has asked for its end."""
+        """Whether work can run on this node now, and it shall go on running."""
         return self.status is NodeStatus.READY and self.is_wanted

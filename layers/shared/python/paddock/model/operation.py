@@ -8,7 +8,7 @@ from typing import Any
 
 from paddock.model.identity import node_id
 from paddock.model.names import NameSet
-from paddock.model.node import LaunchSpec, Node, NodeStatus
+from paddock.model.node import LaunchSpec, Node, NodeStatus, ShutdownPolicy, TargetState
 
 SECOND_NS = 1_000_000_000
 DEADLINE_NS = 30 * 60 * SECOND_NS
@@ -19,7 +19,18 @@ class Action(StrEnum):
     """What an operation does to its nodes."""
 
     CREATE = "create"
+    START = "start"
+    REIMAGE = "reimage"
+    RESTART = "restart"
     TERMINATE = "terminate"
+    SHUTDOWN = "shutdown"
+    DEALLOCATE = "deallocate"
+    REMOVE = "remove"
+
+
+# What these want is nodes with running instances; what those want is instances that have ended or stopped.
+LAUNCHING = frozenset({Action.CREATE, Action.START, Action.REIMAGE})
+ENDING = frozenset({Action.TERMINATE, Action.SHUTDOWN, Action.DEALLOCATE, Action.REMOVE})
 
 
 class OperationState(StrEnum):
@@ -40,6 +51,9 @@ class NodeGroup:
     names: dict[str, str]
     placement_group_id: str = ""
     keep_alive: bool = False
+    fixed: bool = False
+    off: bool = False
+    shutdown_policy: ShutdownPolicy = ShutdownPolicy.TERMINATE
     attributes: dict[str, Any] = field(default_factory=dict)
     configuration: dict[str, Any] = field(default_factory=dict)
 
@@ -48,7 +62,7 @@ class NodeGroup:
 class LaunchBatch:
     """Nodes that one launch call asks for, written down before the call.
 
-    The nodes are those with indexes ``first`` to ``first + count - 1``, and the i-th of the launched
+    The nodes are the operation's, from its ``first`` (counted from 1) on, and the i-th of the launched
     instances is the i-th node's, whatever has happened to other nodes since.
     """
 
@@ -65,7 +79,7 @@ class Operation:
 
     ``groups`` are the nodes of a create, ``node_ids`` (a ``NameSet`` document) those of any other action.
     ``total`` counts the nodes it is about; ``errors`` holds a reason for each that cannot be changed now.
-    ``forced``: KeepAlive does not hold nodes back. ``launched_to``: indexes up to this one have been through
+    ``forced``: KeepAlive does not hold nodes back. ``launched_to``: so many of its nodes have been through
     a launch call that was answered, or are not wanted any more. ``attempt`` counts workflow executions.
     """
 
@@ -96,9 +110,11 @@ class Operation:
         """Whether the operation has not ended yet."""
         return self.state is OperationState.RUNNING
 
-    def managed_ids(self) -> list[str]:
-        """The ids of the nodes of an action that makes none."""
-        return list(NameSet.from_document(self.node_ids))
+    def ids(self) -> list[str]:
+        """The ids of the nodes that the operation is about, in its own lasting order."""
+        if self.action is Action.CREATE:
+            return [node_id(self.id, index) for index in range(1, self.total + 1)]
+        return sorted(NameSet.from_document(self.node_ids))
 
     def planned_nodes(self) -> list[Node]:
         """The records of a create's nodes as they are first written; each call gives the same."""
@@ -109,10 +125,17 @@ class Operation:
                 name=name,
                 revision=self.start_time,
                 spec=group.spec,
-                status=NodeStatus.ACQUIRING,
+                status=NodeStatus.OFF if group.off else NodeStatus.ACQUIRING,
+                target_state=TargetState.OFF if group.off else TargetState.STARTED,
+                counted=not group.off,
                 placement_group_id=group.placement_group_id,
                 request_id=self.request_id,
                 keep_alive=group.keep_alive,
+                fixed=group.fixed,
+                shutdown_policy=group.shutdown_policy,
+                managed_by=self.id,
+                managed_at=self.start_time,
+                launcher=self.id,
                 attributes=group.attributes,
                 configuration=group.configuration,
                 created_at=self.start_time,

@@ -10,6 +10,7 @@ from pydantic import Field, JsonValue, StringConstraints, field_validator, model
 from paddock.model.base import Count, Document, Revision
 from paddock.model.definition import ClusterDefinition, ClusterName, NodeType, Word, must_fit
 from paddock.model.names import PLACEHOLDER
+from paddock.model.node import ShutdownPolicy
 from paddock.model.virtual_cluster import AllocationMode
 
 MAX_SELECTED = 10_000
@@ -75,17 +76,16 @@ class NodeSet(Document):
     @classmethod
     def _check_attributes(cls, value: dict[str, JsonValue]) -> dict[str, JsonValue]:
         must_fit("nodeAttributes", value)
-        if not isinstance(value.get("KeepAlive", False), bool):
-            msg = "KeepAlive must be true or false"
-            raise ValueError(msg)  # noqa: TRY004 - pydantic turns a ValueError into an answer
+        for name in ("KeepAlive", "Fixed", "StartAutomatically"):
+            if not isinstance(value.get(name, False), bool):
+                msg = f"{name} must be true or false"
+                raise ValueError(msg)  # noqa: TRY004 - pydantic turns a ValueError into an answer
         if not isinstance(value.get("Configuration", {}), dict):
             msg = "Configuration must be an object"
             raise ValueError(msg)  # noqa: TRY004
-        for name, only in (("Fixed", False), ("StartAutomatically", True), ("ShutdownPolicy", "Terminate")):
-            # A node to be made and not launched, or stopped and not ended, is refused rather than launched.
-            if value.get(name, only) != only:
-                msg = f"{name} must be {only!r} or left out"
-                raise ValueError(msg)
+        if value.get("ShutdownPolicy", "Terminate") not in tuple(ShutdownPolicy):
+            msg = f"ShutdownPolicy must be one of {[str(policy) for policy in ShutdownPolicy]}"
+            raise ValueError(msg)
         return value
 
 
@@ -97,7 +97,7 @@ class NodeCreationRequest(Document):
 
 
 class NodeManagementRequest(Document):
-    """The body of ``nodes/terminate``: a union of selectors, at least one."""
+    """The body of ``nodes/terminate`` and the other actions: a union of selectors, at least one."""
 
     request_id: RequestId | None = None
     ids: Selectors | None = None

@@ -6,7 +6,8 @@ Callers build on these promises, so every adapter and every fake keeps them:
   launches nothing. The same token with other parameters is refused with ``LaunchRefused``.
 * ``describe`` may lag behind ``launch`` by minutes: an instance that is absent from the answer is *not seen
   yet*, which is not the same as gone. An error is raised, never turned into an empty answer.
-* ``terminate`` is idempotent, reports per instance, and one refusal never holds back the others.
+* ``terminate``, ``stop`` and ``start`` are idempotent; they and ``restart`` report per instance, and one
+  refusal never holds back the others.
 * Any method may raise ``ComputeThrottled`` (nothing was done; ask again later) or ``ComputeUnavailable``
   (the outcome is unknown; ask again with the same token).
 """
@@ -112,6 +113,15 @@ class Compute(Protocol):
 
         An id that the cloud does not know is not a refusal: ``describe`` tells in time whether it is gone.
         """
+
+    def stop(self, instance_ids: Collection[str]) -> Mapping[str, str]:
+        """Stop instances, which keeps their disks; otherwise as ``terminate``."""
+
+    def start(self, instance_ids: Collection[str]) -> Mapping[str, str]:
+        """Start stopped instances; those that run already go on. Otherwise as ``terminate``."""
+
+    def restart(self, instance_ids: Collection[str]) -> Mapping[str, str]:
+        """Reboot running instances; done twice, they reboot twice. Otherwise as ``terminate``."""
 
     def machine_facts(self, instance_types: Collection[str]) -> Mapping[str, MachineFacts]:
         """The facts of those among ``instance_types`` that the cloud offers, by instance type."""

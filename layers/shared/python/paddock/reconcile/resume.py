@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.model.identity import next_revision
-from paddock.model.operation import DEADLINE_NS, SECOND_NS, Action
+from paddock.model.operation import DEADLINE_NS, ENDING, SECOND_NS
 from paddock.ports.repository import Put
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def may_be_extended(operation: Operation) -> bool:
     To end instances late is better than to leave them alive; to launch them late, when whoever asked for them
     has gone another way, is not.
     """
-    return operation.action is Action.TERMINATE and operation.attempt <= EXTENSIONS
+    return operation.action in ENDING and operation.attempt <= EXTENSIONS
 
 
 def resume(repository: Repository, workflows: Workflows, clock: Clock, operation: Operation) -> bool:

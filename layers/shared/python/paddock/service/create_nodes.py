@@ -7,11 +7,12 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from paddock.errors import DuplicateRequest, InvalidRequest
+from paddock.model.base import MAX_NODES
 from paddock.model.counting import count_bucket, placement_group_room
 from paddock.model.definition import bucket_id
 from paddock.model.identity import new_operation_id, next_revision
 from paddock.model.names import PLACEHOLDER, NameSet
-from paddock.model.node import LaunchSpec
+from paddock.model.node import LaunchSpec, ShutdownPolicy
 from paddock.model.operation import (
     DEADLINE_NS,
     Action,
@@ -176,6 +177,10 @@ class _Plan:
             candidates = [named]
         # A placement group that exists has one machine type, and so only that one matches.
         matching = [one for one in candidates if not self._is_placed_elsewhere(line, array, one)]
+        if matching and line.node_attributes.get("StartAutomatically") is False:
+            # A node that is off uses up no limits.
+            room = max(0, MAX_NODES - self.ledger.node_count)
+            return matching[0], room, f"a cluster holds at most {MAX_NODES} nodes"
         choices = [(bucket, *self._room(line, array, bucket)) for bucket in matching or candidates]
         return next((choice for choice in choices if choice[1] >= line.count), choices[0])
 
@@ -212,11 +217,12 @@ class _Plan:
         spec = _launch_spec(self._cluster.name, array, bucket)
         group = line.placement_group_id or ""
         use = self.ledger.use(spec.bucket_id)
-        use = use.changed(active=len(names), nodes=len(names), placement_group=group)
+        attributes = dict(line.node_attributes)
+        off = attributes.pop("StartAutomatically", True) is False
+        use = use.changed(active=0 if off else len(names), nodes=len(names), placement_group=group)
         for name in names:
             self._names.add(name)
         self.ledger = replace(self.ledger.with_use(spec.bucket_id, use), names=self._names.to_document())
-        attributes = dict(line.node_attributes)
         configuration = attributes.pop("Configuration", None)
         self.groups.append(
             NodeGroup(
@@ -225,6 +231,11 @@ class _Plan:
                 names=NameSet(names).to_document(),
                 placement_group_id=group,
                 keep_alive=bool(attributes.pop("KeepAlive", False)),
+                fixed=bool(attributes.pop("Fixed", False)),
+                off=off,
+                shutdown_policy=ShutdownPolicy(
+                    str(attributes.pop("ShutdownPolicy", ShutdownPolicy.TERMINATE))
+                ),
                 attributes=attributes,
                 configuration={
                     **array.configuration,

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from paddock.model.identity import next_revision
-from paddock.model.node import Node, NodeStatus
+from paddock.model.node import Node, NodeStatus, TargetState
 from paddock.model.operation import SECOND_NS
 from paddock.ports.compute import InstanceState
 
@@ -49,6 +49,25 @@ def failed(node: Node, reason: str, now: int) -> Node:
         status=NodeStatus.FAILED,
         status_message=reason,
         counted=False,
+    )
+
+
+def switched_off(node: Node, now: int) -> Node:
+    """The node as Off: it exists, and has no instance."""
+    return replace(
+        node.without_instance(),
+        revision=next_revision(now, node.revision),
+        status=NodeStatus.OFF,
+        target_state=TargetState.OFF,
+        counted=False,
+        replaced_instance_id="",
+    )
+
+
+def deallocated(node: Node, now: int) -> Node:
+    """The node as Deallocated: its instance is stopped, and uses up no limits."""
+    return replace(
+        node, revision=next_revision(now, node.revision), status=NodeStatus.DEALLOCATED, counted=False
     )
 
 

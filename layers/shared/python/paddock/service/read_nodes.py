@@ -44,4 +44,4 @@ def nodes_of(repository: Repository, operation: Operation) -> Sequence[Node]:
     """The nodes that an operation is about, as far as they still exist."""
     if operation.action is Action.CREATE:
         return repository.nodes_made_by(operation)
-    return repository.nodes_by_id(operation.cluster, operation.managed_ids())
+    return repository.nodes_by_id(operation.cluster, operation.ids())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from paddock.model.identity import next_revision
 from paddock.ports.repository import MAX_WRITES, Delete, Put
 from paddock.service.contention import until_won
+from paddock.service.observation import switched_off
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -21,16 +22,16 @@ if TYPE_CHECKING:
 _NODES_PER_WRITE = MAX_WRITES - 1
 
 
-def fail_nodes(
-    repository: Repository, clock: Clock, cluster: str, ids: Collection[str], fail: Callable[[Node], Node]
+def release_nodes(
+    repository: Repository, clock: Clock, cluster: str, ids: Collection[str], release: Callable[[Node], Node]
 ) -> None:
-    """Write ``fail(node)`` for those of these nodes that still use up limits, and give their limits back.
+    """Write ``release(node)`` for those of these nodes that use up limits, and give their limits back.
 
-    Where ``fail`` answers the very same node, or one that still counts, that node is left as it is.
+    Where ``release`` answers the very same node, or one that still counts, that node is left as it is.
     """
 
     def settle(ledger: Ledger, nodes: Sequence[Node]) -> tuple[Ledger, list[Write]]:
-        pairs = [(node, fail(node)) for node in nodes if node.counted]
+        pairs = [(node, release(node)) for node in nodes if node.counted]
         pairs = [(node, after) for node, after in pairs if not after.counted]
         writes: list[Write] = [Put(after, was=node) for node, after in pairs]
         return ledger.without_active(node for node, _ in pairs), writes
@@ -38,11 +39,20 @@ def fail_nodes(
     _settle(repository, clock, cluster, ids, settle)
 
 
-def remove_nodes(repository: Repository, clock: Clock, cluster: str, ids: Collection[str]) -> None:
-    """Remove these nodes, as far as they exist: their limits, names and records."""
+def remove_nodes(
+    repository: Repository, clock: Clock, cluster: str, ids: Collection[str], *, keep_fixed: bool
+) -> None:
+    """Remove these nodes, as far as they exist: their limits, names and records.
+
+    With ``keep_fixed`` the fixed ones give back their limits alone, and stay as Off.
+    """
 
     def settle(ledger: Ledger, nodes: Sequence[Node]) -> tuple[Ledger, list[Write]]:
-        return ledger.without_nodes(nodes), [Delete(node) for node in nodes]
+        kept = [node for node in nodes if keep_fixed and node.fixed]
+        removed = [node for node in nodes if not (keep_fixed and node.fixed)]
+        after = ledger.without_active(node for node in kept if node.counted).without_nodes(removed)
+        writes = [Put(switched_off(node, clock.now()), was=node) for node in kept]
+        return after, [*writes, *(Delete(node) for node in removed)]
 
     _settle(repository, clock, cluster, ids, settle)
 

@@ -16,6 +16,7 @@ from paddock.errors import (
     TooManyChanges,
 )
 from paddock.model.identity import new_operation_id, next_revision
+from paddock.model.operation import Action
 from paddock.model.requests import is_virtual_cluster_id
 from paddock.model.virtual_cluster import (
     TOMBSTONE_NS,
@@ -24,11 +25,12 @@ from paddock.model.virtual_cluster import (
     VirtualCluster,
 )
 from paddock.ports.repository import Put
+from paddock.service.actions import act
 from paddock.service.contention import until_won
 from paddock.service.create_nodes import record_operation
 from paddock.service.lookup import require_cluster
+from paddock.service.manage_nodes import new_operation
 from paddock.service.starting import start
-from paddock.service.terminate_nodes import ending, new_termination, refusal
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -114,7 +116,7 @@ def delete_virtual_cluster(
             if node.virtual_cluster == virtual_cluster_id
         ]
         _require_few(len(nodes))
-        now = clock.now()
+        now = max(clock.now(), *(node.managed_at + 1 for node in nodes), 0)
         gone = replace(
             current,
             revision=next_revision(now, current.revision),
@@ -123,20 +125,17 @@ def delete_virtual_cluster(
             deleted=True,
             expires_at=now + TOMBSTONE_NS,
         )
-        freed = [(node, _freed(node, now)) for node in nodes]
-        if not terminate:
-            repository.commit(Put(gone, was=current), *(Put(free, was=node) for node, free in freed))
-            return current
-        ended = [(node, free if refusal(free) else ending(free, now)) for node, free in freed]
-        operation = new_termination(
-            now,
-            current.cluster,
-            new_operation_id(now),
-            [node.id for node, after in ended if not after.is_wanted],
-        )
-        writes = [Put(after, was=node) for node, after in ended]
-        repository.commit(Put(gone, was=current), *writes, *record_operation(operation))
-        if operation.is_running:
+        freed = {node.id: _freed(node, now) for node in nodes}
+        ending = [node.id for node in nodes if terminate and not node.keep_alive]
+        identity = new_operation_id(now)
+        operation = new_operation(now, current.cluster, identity, Action.TERMINATE, ending)
+        writes = [
+            Put(act(freed[node.id], operation, now) if node.id in ending else freed[node.id], was=node)
+            for node in nodes
+        ]
+        recorded = record_operation(operation) if ending else []
+        repository.commit(Put(gone, was=current), *writes, *recorded)
+        if ending:
             start(workflows, operation)
         return current
 

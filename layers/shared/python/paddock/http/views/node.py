@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from paddock.model.node import NodeStatus
-from paddock.model.operation import SECOND_NS, Action
+from paddock.model.operation import ENDING, LAUNCHING, SECOND_NS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from paddock.model.node import Node
     from paddock.model.operation import Operation
     from paddock.service.create_nodes import Added
-    from paddock.service.terminate_nodes import NodeResult
+    from paddock.service.manage_nodes import NodeResult
 
 
 def node_view(node: Node) -> dict[str, Any]:
@@ -86,17 +86,22 @@ def _result_view(result: NodeResult) -> dict[str, Any]:
 def _progress(operation: Operation, nodes: Sequence[Node]) -> dict[str, int]:
     if not operation.is_running:
         succeeded, failed = operation.succeeded, operation.failed
-    elif operation.action is Action.CREATE:
+    elif operation.action in LAUNCHING:
         succeeded = sum(node.status is NodeStatus.READY for node in nodes)
         failed = sum(node.status is NodeStatus.FAILED for node in nodes)
     else:
-        succeeded, failed = operation.total - len(nodes), 0
+        left = sum(_is_left(node) for node in nodes) if operation.action in ENDING else len(nodes)
+        succeeded, failed = operation.total - left, 0
     return {
         "total": operation.total,
         "succeeded": succeeded,
         "failed": failed,
         "running": operation.total - succeeded - failed,
     }
+
+
+def _is_left(node: Node) -> bool:
+    return node.status not in (NodeStatus.OFF, NodeStatus.DEALLOCATED)
 
 
 def _time(nanoseconds: int) -> str:

@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING
 
 from paddock.errors import ComputeThrottled, ComputeUnavailable
 from paddock.model.identity import derived_operation_id, next_revision
-from paddock.model.node import NodeStatus
-from paddock.model.operation import Action, OperationState
+from paddock.model.node import NodeStatus, TargetState
+from paddock.model.operation import ENDING, LAUNCHING, Action, OperationState
 from paddock.ports.compute import InstanceState
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.contention import commit_each, until_won
 from paddock.service.create_nodes import record_missing_nodes
+from paddock.service.manage_nodes import mark, new_operation
 from paddock.service.observation import UNSEEN_GRACE_NS, failed
 from paddock.service.read_nodes import nodes_of
-from paddock.service.settling import fail_nodes
+from paddock.service.settling import release_nodes
 from paddock.service.starting import start
 from paddock.service.steps.outcome import Next, Outcome, wait
-from paddock.service.terminate_nodes import mark, new_termination
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from paddock.model.node import Node
     from paddock.model.operation import Operation
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from paddock.ports.workflows import Workflows
 
 _ENDING = frozenset({InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED})
+_NOT_BEGUN = frozenset({NodeStatus.OFF, NodeStatus.DEALLOCATED})
 _MAX_REASONS = 5
 _LATE = "not ready before the operation's deadline"
 _STILL_THERE = "not ended before the operation's deadline"
@@ -47,96 +48,138 @@ def finish(
 ) -> Outcome:
     """End an operation: Succeeded, PartiallySucceeded or Failed, with the reasons.
 
-    Nodes of a create that are not Ready by now have failed; their instances are ended by a termination of
-    their own. Instances of the operation that no node has are ended at once.
+    Nodes that should run and are not Ready by now have failed; an operation of their own ends their
+    instances, or stops them again. Instances of the operation that no node has are ended at once.
     """
     operation = repository.operation(operation_id)
     if operation is None or not operation.is_running:
         return Outcome(Next.DONE)
     try:
-        if operation.action is Action.CREATE:
+        if operation.action in LAUNCHING:
             if operation.batch is not None and clock.now() < operation.deadline + UNSEEN_GRACE_NS:
                 # A launch call was not answered: what it launched must have time to come into sight.
                 return wait(polls)
-            errors = _finish_create(repository, compute, workflows, clock, operation)
+            errors = _finish_launching(repository, compute, workflows, clock, operation)
+        elif operation.action in ENDING:
+            errors = _finish_ending(repository, clock, operation)
         else:
-            errors = _finish_terminate(repository, clock, operation)
+            errors = operation.errors
     except (ComputeThrottled, ComputeUnavailable):
         return wait(polls)
     _end(repository, clock, operation, errors)
     return Outcome(Next.DONE)
 
 
-def _finish_create(
+def _finish_launching(
     repository: Repository, compute: Compute, workflows: Workflows, clock: Clock, operation: Operation
 ) -> dict[str, str]:
-    record_missing_nodes(repository, operation)
-    unlaunched = [node.id for node in _unfinished(repository, operation) if not node.instance_id]
-    fail_nodes(
+    if operation.action is Action.CREATE:
+        record_missing_nodes(repository, operation)
+    unlaunched = [node.id for node in _unfinished(repository, operation) if not node.instance_ids]
+    release_nodes(
         repository,
         clock,
         operation.cluster,
         unlaunched,
-        lambda node: node if node.instance_id or not node.is_wanted else failed(node, _LATE, clock.now()),
+        lambda node: node if node.instance_ids or not node.is_wanted else failed(node, _LATE, clock.now()),
     )
     abandoned = _abandon(repository, workflows, clock, operation)
-    nodes = repository.nodes_made_by(operation)
+    nodes = nodes_of(repository, operation)
     _end_orphans(compute, operation, nodes)
     errors = {node.id: node.status_message for node in nodes if node.status is NodeStatus.FAILED}
+    if operation.action is not Action.CREATE:
+        not_begun = (node for node in nodes if node.status in _NOT_BEGUN)
+        errors |= {node.id: operation.errors.get(node.id, _LATE) for node in not_begun}
     return errors | dict.fromkeys(abandoned, _LATE)
 
 
 def _unfinished(repository: Repository, operation: Operation) -> list[Node]:
     waiting = (NodeStatus.ACQUIRING, NodeStatus.PREPARING)
-    return [node for node in repository.nodes_made_by(operation) if node.status in waiting and node.is_wanted]
+    return [
+        node
+        for node in nodes_of(repository, operation)
+        if node.status in waiting and node.is_wanted and node.launcher == operation.id
+    ]
 
 
 def _abandon(repository: Repository, workflows: Workflows, clock: Clock, operation: Operation) -> list[str]:
-    """End nodes that did not become Ready, by an operation whose id follows from this one's.
+    """Give up nodes that did not become Ready: end what was launched for them, stop what was there before.
 
     Answers their ids, the same when the task is run again.
     """
-    identity = derived_operation_id(operation.id)
+    stuck = _unfinished(repository, operation)
+    stopped = {node.id for node in stuck if node.instance_id and node.launched_at < operation.start_time}
+    launched = {node.id for node in stuck} - stopped
+    return [
+        *_clean_up(repository, workflows, clock, operation, Action.TERMINATE, launched),
+        *_clean_up(repository, workflows, clock, operation, Action.DEALLOCATE, stopped),
+    ]
+
+
+def _clean_up(
+    repository: Repository,
+    workflows: Workflows,
+    clock: Clock,
+    operation: Operation,
+    action: Action,
+    node_ids: Collection[str],
+) -> list[str]:
+    """Start the operation that cleans up after this one, and has an id that follows; answers its nodes."""
+    identity = derived_operation_id(operation.id, action)
     earlier = repository.operation(identity)
     if earlier is not None:
         # Where its start was lost in a crash, the reconciler starts it, with a deadline of its own.
-        return earlier.managed_ids()
-    stuck = [node.id for node in _unfinished(repository, operation)]
-    if stuck:
-        termination = new_termination(clock.now(), operation.cluster, identity, stuck, forced=True)
-        repository.commit(Put(termination, was=None))
-        mark(repository, clock, termination)
-        start(workflows, termination)
-    return stuck
+        return earlier.ids()
+    if node_ids:
+        after = new_operation(clock.now(), operation.cluster, identity, action, node_ids, forced=True)
+        repository.commit(Put(after, was=None))
+        mark(repository, clock, after)
+        start(workflows, after)
+    return list(node_ids)
 
 
 def _end_orphans(compute: Compute, operation: Operation, nodes: Sequence[Node]) -> None:
     """End instances that were launched for this operation and belong to none of its nodes."""
     if not operation.batches:
         return
-    owned = {node.instance_id for node in nodes}
+    owned = {instance_id for node in nodes for instance_id in node.instance_ids}
     launched = compute.launched_by(operation.cluster, operation.id)
     orphans = [one.id for one in launched if one.id not in owned and one.state not in _ENDING]
     if orphans:
         compute.terminate(orphans)
 
 
-def _finish_terminate(repository: Repository, clock: Clock, operation: Operation) -> dict[str, str]:
-    """What is left goes on existing, and counting; what was to end is Failed, and can be ended again."""
+def _finish_ending(repository: Repository, clock: Clock, operation: Operation) -> dict[str, str]:
+    """What is left goes on existing, and counting: it can be ended again, or goes on running."""
 
     def attempt() -> dict[str, str]:
-        left = nodes_of(repository, operation)
+        left = [node for node in nodes_of(repository, operation) if _is_left(node, operation)]
         errors = {node.id: operation.errors.get(node.id, _STILL_THERE) for node in left}
-        writes = [
-            Put(replace(failed(node, errors[node.id], clock.now()), counted=node.counted), was=node)
-            for node in left
-            if not node.is_wanted and node.status is not NodeStatus.FAILED
-        ]
+        after = [(node, _given_up(node, errors[node.id], clock.now())) for node in left]
+        writes = [Put(new, was=node) for node, new in after if new is not node]
         if conflicts := commit_each(repository, writes):
             raise WriteConflictError(conflicts)
         return errors
 
     return until_won(clock, attempt)
+
+
+def _is_left(node: Node, operation: Operation) -> bool:
+    """Whether the operation has not done to the node what it should."""
+    if node.status in (NodeStatus.OFF, NodeStatus.DEALLOCATED):
+        return node.id in operation.errors
+    taken_over = node.managed_by != operation.id and node.managed_at >= operation.start_time
+    return not (taken_over and node.is_wanted) or node.id in operation.errors
+
+
+def _given_up(node: Node, reason: str, now: int) -> Node:
+    """The node, whose instance would not end or stop."""
+    if node.target_state is TargetState.TERMINATED and node.status is not NodeStatus.FAILED:
+        return replace(failed(node, reason, now), counted=node.counted)
+    if node.target_state is TargetState.DEALLOCATED:
+        revision = next_revision(now, node.revision)
+        return replace(node, revision=revision, target_state=TargetState.STARTED, status_message=reason)
+    return node
 
 
 def _end(repository: Repository, clock: Clock, operation: Operation, errors: dict[str, str]) -> None:

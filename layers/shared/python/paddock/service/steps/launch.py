@@ -1,4 +1,4 @@
-"""The launch task: one batch of a create's nodes, asked for in one call."""
+"""The launch task: get nodes their instances, a batch in one call; start and reboot those that are there."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.errors import ComputeThrottled, ComputeUnavailable, LaunchRefused
-from paddock.model.identity import next_revision, node_id, node_index
-from paddock.model.node import NodeStatus
-from paddock.model.operation import LaunchBatch
+from paddock.model.identity import next_revision
+from paddock.model.node import NodeStatus, TargetState
+from paddock.model.operation import Action, LaunchBatch
 from paddock.ports.compute import LaunchRequest, LaunchResult, Refusal
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.contention import commit_each, until_won
-from paddock.service.create_nodes import record_missing_nodes
-from paddock.service.observation import failed
-from paddock.service.settling import fail_nodes
+from paddock.service.manage_nodes import prepare
+from paddock.service.observation import deallocated, failed
+from paddock.service.read_nodes import nodes_of
+from paddock.service.settling import release_nodes
 from paddock.service.steps.outcome import Next, Outcome, wait
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ BATCH_SIZE = 500
 
 
 def launch(repository: Repository, compute: Compute, clock: Clock, operation_id: str, polls: int) -> Outcome:
-    """Launch the next batch of a create.
+    """Launch the next batch of an operation's nodes; start its stopped instances, or reboot those to restart.
 
     The batch is on record before the call, and its token derives from it: after a crash anywhere, the next
     run makes the same call again and gets the same instances. What was not launched is Failed, with its
@@ -43,8 +44,12 @@ def launch(repository: Repository, compute: Compute, clock: Clock, operation_id:
     if clock.now() >= operation.deadline:
         return Outcome(Next.FINISH)
     if operation.batch is None:
-        record_missing_nodes(repository, operation)
-        operation = _open_batch(repository, clock, operation)
+        errors = prepare(repository, clock, operation)
+        try:
+            errors |= _use_instances(repository, compute, clock, operation)
+        except (ComputeThrottled, ComputeUnavailable):
+            return wait(polls)
+        operation = _open_batch(repository, clock, replace(operation, errors={**operation.errors, **errors}))
     if operation.batch is None:
         return wait(polls)
     try:
@@ -61,35 +66,79 @@ def launch(repository: Repository, compute: Compute, clock: Clock, operation_id:
     return Outcome(Next.LAUNCH) if operation.launched_to < operation.total else wait(polls)
 
 
+def needs_instance(node: Node) -> bool:
+    """Whether an instance is still to be launched for the node."""
+    return node.status is NodeStatus.ACQUIRING and node.is_wanted and not node.instance_ids
+
+
+def _use_instances(
+    repository: Repository, compute: Compute, clock: Clock, operation: Operation
+) -> dict[str, str]:
+    """Start or reboot the instances that nodes have already; answers why not, by node."""
+    if operation.action not in (Action.START, Action.RESTART):
+        return {}
+    nodes = [node for node in nodes_of(repository, operation) if _is_held(node, operation)]
+    by_instance = {node.instance_id: node.id for node in nodes if node.instance_id}
+    if not by_instance:
+        return {}
+    call = compute.restart if operation.action is Action.RESTART else compute.start
+    errors = {by_instance[one]: reason for one, reason in call(list(by_instance)).items()}
+    if operation.action is Action.START:
+        release_nodes(
+            repository,
+            clock,
+            operation.cluster,
+            errors.keys(),
+            lambda node: _stopped_again(node, errors[node.id], clock.now()),
+        )
+    return errors
+
+
+def _is_held(node: Node, operation: Operation) -> bool:
+    """Whether this operation is still the one to use the node's instance."""
+    if operation.action is Action.RESTART:
+        return node.managed_by == operation.id and node.is_usable
+    return node.launcher == operation.id and node.status is NodeStatus.PREPARING and node.is_wanted
+
+
+def _stopped_again(node: Node, reason: str, now: int) -> Node:
+    return replace(deallocated(node, now), target_state=TargetState.DEALLOCATED, status_message=reason)
+
+
 def _open_batch(repository: Repository, clock: Clock, operation: Operation) -> Operation:
     """Write down the next run of nodes that are wanted, alike and not launched; or that none are left."""
+    places = {identity: place for place, identity in enumerate(operation.ids(), start=1)}
+    nodes = nodes_of(repository, operation)
+    if any(node.replaced_instance_id and node.is_wanted and node.launcher == operation.id for node in nodes):
+        return _save(repository, clock, operation, operation)
     waiting = [
-        node
-        for node in repository.nodes_made_by(operation)
-        if node_index(node.id) > operation.launched_to and node.is_wanted
+        (places[node.id], node)
+        for node in nodes
+        if places[node.id] > operation.launched_to and node.launcher == operation.id and needs_instance(node)
     ]
     if not waiting:
         return _save(repository, clock, operation, replace(operation, launched_to=operation.total))
-    run = _first_run(waiting)
+    run = _first_run(sorted(waiting, key=lambda item: item[0]))
+    place, first = run[0]
     batch = LaunchBatch(
         number=operation.batches + 1,
-        first=node_index(run[0].id),
+        first=place,
         count=len(run),
-        spec=run[0].spec,
-        placement_group_id=run[0].placement_group_id,
+        spec=first.spec,
+        placement_group_id=first.placement_group_id,
     )
     return _save(repository, clock, operation, replace(operation, batch=batch, batches=batch.number))
 
 
-def _first_run(nodes: Sequence[Node]) -> list[Node]:
-    """The first nodes that can be asked for in one call: with following indexes, and launched alike."""
-    first = nodes[0]
-    run = [first]
-    for node in nodes[1:BATCH_SIZE]:
-        follows = node_index(node.id) == node_index(run[-1].id) + 1
-        if not (follows and node.spec == first.spec and node.placement_group_id == first.placement_group_id):
+def _first_run(waiting: Sequence[tuple[int, Node]]) -> list[tuple[int, Node]]:
+    """The first nodes that can be asked for in one call: following each other, and launched alike."""
+    run = [waiting[0]]
+    first = waiting[0][1]
+    for place, node in waiting[1:BATCH_SIZE]:
+        alike = node.spec == first.spec and node.placement_group_id == first.placement_group_id
+        if place != run[-1][0] + 1 or not alike:
             break
-        run.append(node)
+        run.append((place, node))
     return run
 
 
@@ -119,7 +168,7 @@ def _assign(
     repository: Repository, clock: Clock, operation: Operation, batch: LaunchBatch, result: LaunchResult
 ) -> None:
     """Give the i-th instance to the i-th node of the batch; nodes that are left without one fail."""
-    ids = [node_id(operation.id, batch.first + offset) for offset in range(batch.count)]
+    ids = operation.ids()[batch.first - 1 : batch.first - 1 + batch.count]
     instances = dict(zip(ids, result.instance_ids, strict=False))
 
     def attempt() -> None:
@@ -127,14 +176,14 @@ def _assign(
         writes = [
             Put(_launched(node, instances[node.id], clock.now()), was=node)
             for node in nodes
-            if not node.instance_id
+            if not node.instance_id and node.launcher == operation.id
         ]
         if conflicts := commit_each(repository, writes):
             raise WriteConflictError(conflicts)
 
     until_won(clock, attempt)
     reason = _shortage(result, batch)
-    fail_nodes(
+    release_nodes(
         repository,
         clock,
         operation.cluster,

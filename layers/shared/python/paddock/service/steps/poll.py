@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.errors import ComputeThrottled, ComputeUnavailable
-from paddock.model.identity import node_index
-from paddock.model.node import NodeStatus
-from paddock.model.operation import Action
+from paddock.model.identity import next_revision
+from paddock.model.node import NodeStatus, TargetState
+from paddock.model.operation import ENDING, Action
+from paddock.ports.compute import InstanceState
 from paddock.ports.repository import Put
 from paddock.service.contention import commit_each
-from paddock.service.observation import is_gone, observed
-from paddock.service.settling import fail_nodes, remove_nodes
+from paddock.service.observation import deallocated, is_gone, observed
+from paddock.service.read_nodes import nodes_of
+from paddock.service.settling import release_nodes, remove_nodes
 from paddock.service.steps.outcome import Next, Outcome, wait
 
 if TYPE_CHECKING:
@@ -21,10 +24,10 @@ if TYPE_CHECKING:
     from paddock.model.operation import Operation
     from paddock.ports.clock import Clock
     from paddock.ports.compute import Compute, Instance
-    from paddock.ports.repository import Repository
+    from paddock.ports.repository import Repository, Write
 
-# Ending an instance is asked for again after this many polls, for those that have not begun to end.
-_POLLS_PER_TERMINATE = 3
+# What has not come about is asked for again after this many polls.
+_POLLS_PER_CALL = 3
 
 
 def poll(repository: Repository, compute: Compute, clock: Clock, operation_id: str, polls: int) -> Outcome:
@@ -35,23 +38,41 @@ def poll(repository: Repository, compute: Compute, clock: Clock, operation_id: s
     if clock.now() >= operation.deadline:
         return Outcome(Next.FINISH)
     try:
-        if operation.action is Action.CREATE:
-            return _poll_create(repository, compute, clock, operation, polls)
-        return _poll_terminate(repository, compute, clock, operation, polls)
+        if operation.action in ENDING:
+            return _poll_ending(repository, compute, clock, operation, polls)
+        return _poll_launching(repository, compute, clock, operation, polls)
     except (ComputeThrottled, ComputeUnavailable):
         return wait(polls)
 
 
-def _poll_create(
+def _poll_launching(
     repository: Repository, compute: Compute, clock: Clock, operation: Operation, polls: int
 ) -> Outcome:
-    nodes = repository.nodes_made_by(operation)
+    nodes = [node for node in nodes_of(repository, operation) if node.launcher == operation.id]
     starting = [node for node in nodes if node.status is NodeStatus.PREPARING and node.is_wanted]
-    seen = compute.describe([node.instance_id for node in starting]) if starting else {}
+    replaced = [node for node in nodes if node.replaced_instance_id and node.is_wanted]
+    ids = [node.instance_id for node in starting] + [node.replaced_instance_id for node in replaced]
+    seen = compute.describe(ids) if ids else {}
     pending = _record(repository, clock, starting, seen)
+    if replaced and _record_replaced(repository, clock, replaced, seen):
+        return _again_or_wait(Next.TERMINATE, polls)
     if operation.launched_to < operation.total:
         return Outcome(Next.LAUNCH)
+    if any(seen_state(node, seen) is InstanceState.STOPPED for node in starting):
+        # Nothing has been heard of its start.
+        return _again_or_wait(Next.LAUNCH, polls)
     return wait(polls) if pending else Outcome(Next.FINISH)
+
+
+def seen_state(node: Node, seen: Mapping[str, Instance]) -> InstanceState | None:
+    """The state of the node's instance, if it is seen."""
+    instance = seen.get(node.instance_id)
+    return instance.state if instance else None
+
+
+def _again_or_wait(again: Next, polls: int) -> Outcome:
+    """Mostly wait; now and then ask the cloud again for what has not begun."""
+    return Outcome(again) if polls % _POLLS_PER_CALL == _POLLS_PER_CALL - 1 else wait(polls)
 
 
 def _record(
@@ -66,7 +87,7 @@ def _record(
     ]
     conflicts = commit_each(repository, writes)
     for cluster in {node.cluster for node in nodes}:
-        fail_nodes(
+        release_nodes(
             repository,
             clock,
             cluster,
@@ -77,33 +98,98 @@ def _record(
     return bool(conflicts or waiting)
 
 
-def _poll_terminate(
+def _record_replaced(
+    repository: Repository, clock: Clock, nodes: Sequence[Node], seen: Mapping[str, Instance]
+) -> bool:
+    """Let go of replaced instances that have ended; tells whether any has not."""
+    now = clock.now()
+    writes: list[Write] = []
+    waiting = False
+    for node in nodes:
+        instance = seen.get(node.replaced_instance_id)
+        if is_gone(node, instance, now):
+            after = replace(node, replaced_instance_id="", unseen_since=0)
+        else:
+            waiting = True
+            after = replace(node, unseen_since=0 if instance else node.unseen_since or now)
+        if after != node:
+            writes.append(Put(replace(after, revision=next_revision(now, node.revision)), was=node))
+    return bool(commit_each(repository, writes)) or waiting
+
+
+def _poll_ending(
     repository: Repository, compute: Compute, clock: Clock, operation: Operation, polls: int
 ) -> Outcome:
-    nodes = repository.nodes_by_id(operation.cluster, operation.managed_ids())
-    ending = [node for node in nodes if not node.is_wanted]
-    with_instance = [node for node in ending if node.instance_id]
-    seen = compute.describe([node.instance_id for node in with_instance]) if with_instance else {}
+    nodes = nodes_of(repository, operation)
+    stopping = [node for node in nodes if node.target_state is TargetState.DEALLOCATED and node.counted]
+    ending = [node for node in nodes if node.target_state is TargetState.TERMINATED]
+    ids = [instance_id for node in (*ending, *stopping) for instance_id in node.instance_ids]
+    seen = compute.describe(ids) if ids else {}
     now = clock.now()
-    gone = [node for node in with_instance if is_gone(node, seen.get(node.instance_id), now)]
-    gone += _never_launched(repository, [node for node in ending if not node.instance_id])
-    remove_nodes(repository, clock, operation.cluster, [node.id for node in gone])
+    gone = [node for node in ending if node.instance_ids and _has_ended(node, seen, now)]
+    gone += _never_launched(repository, [node for node in ending if not node.instance_ids])
+    keep_fixed = operation.action is not Action.REMOVE
+    remove_nodes(repository, clock, operation.cluster, [node.id for node in gone], keep_fixed=keep_fixed)
     left = [node for node in ending if node not in gone]
-    after = [(node, observed(node, seen.get(node.instance_id), now)) for node in left if node.instance_id]
+    after = [(node, _looked_for(node, seen, now)) for node in left if node.instance_ids]
     commit_each(repository, [Put(new, was=node) for node, new in after if new is not node])
-    if not left:
+    stops = _record_stopping(repository, clock, stopping, seen)
+    if not left and not stops:
         return Outcome(Next.FINISH)
-    return (
-        Outcome(Next.TERMINATE) if polls % _POLLS_PER_TERMINATE == _POLLS_PER_TERMINATE - 1 else wait(polls)
-    )
+    return _again_or_wait(Next.TERMINATE, polls)
+
+
+def _has_ended(node: Node, seen: Mapping[str, Instance], now: int) -> bool:
+    return all(is_gone(node, seen.get(instance_id), now) for instance_id in node.instance_ids)
+
+
+def _looked_for(node: Node, seen: Mapping[str, Instance], now: int) -> Node:
+    """The node with the time since when none of its instances is seen; the very same where nothing is new."""
+    since = 0 if any(one in seen for one in node.instance_ids) else node.unseen_since or now
+    if since == node.unseen_since:
+        return node
+    return replace(node, unseen_since=since, revision=next_revision(now, node.revision))
+
+
+def _record_stopping(
+    repository: Repository, clock: Clock, nodes: Sequence[Node], seen: Mapping[str, Instance]
+) -> bool:
+    """Write down which nodes are Deallocated now, or lost their instance; tells whether any is neither."""
+    now = clock.now()
+    settled = {
+        node.id
+        for node in nodes
+        if seen_state(node, seen) is InstanceState.STOPPED or is_gone(node, seen.get(node.instance_id), now)
+    }
+
+    def settle(node: Node) -> Node:
+        if node.target_state is not TargetState.DEALLOCATED:
+            return node
+        if seen_state(node, seen) is InstanceState.STOPPED:
+            return deallocated(node, clock.now())
+        return observed(node, seen.get(node.instance_id), clock.now())
+
+    for cluster in {node.cluster for node in nodes}:
+        release_nodes(repository, clock, cluster, settled, settle)
+    waiting = [node for node in nodes if node.id not in settled]
+    after = [(node, _looked_for(node, seen, now)) for node in waiting]
+    commit_each(repository, [Put(new, was=node) for node, new in after if new is not node])
+    return bool(waiting)
 
 
 def _never_launched(repository: Repository, nodes: Sequence[Node]) -> list[Node]:
-    """Those of these nodes without an instance that will get none: their create has passed them, or ended."""
-    creates = {identity: repository.operation(identity) for identity in {node.operation_id for node in nodes}}
+    """Those of these nodes without instance that will get none: their launcher has passed them or ended."""
+    launchers = {one: repository.operation(one) for one in {node.launcher for node in nodes}}
+    places = {
+        (launcher.id, identity): place
+        for launcher in launchers.values()
+        if launcher is not None and launcher.is_running
+        for place, identity in enumerate(launcher.ids(), start=1)
+    }
 
     def is_settled(node: Node) -> bool:
-        create = creates[node.operation_id]
-        return create is None or not create.is_running or create.launched_to >= node_index(node.id)
+        launcher = launchers[node.launcher]
+        place = places.get((node.launcher, node.id), 0)
+        return launcher is None or not launcher.is_running or launcher.launched_to >= place
 
     return [node for node in nodes if is_settled(node)]

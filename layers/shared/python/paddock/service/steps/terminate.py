@@ -1,4 +1,4 @@
-"""The terminate task: end the instances of all nodes of a termination."""
+"""The terminate task: end or stop the instances of an operation's nodes, as each shall be."""
 
 from __future__ import annotations
 
@@ -7,11 +7,16 @@ from typing import TYPE_CHECKING
 
 from paddock.errors import ComputeThrottled, ComputeUnavailable
 from paddock.model.identity import next_revision
+from paddock.model.node import TargetState
+from paddock.model.operation import Action
 from paddock.ports.repository import Put
+from paddock.service.manage_nodes import prepare
+from paddock.service.read_nodes import nodes_of
 from paddock.service.steps.outcome import Next, Outcome, wait
-from paddock.service.terminate_nodes import mark
 
 if TYPE_CHECKING:
+    from paddock.model.node import Node
+    from paddock.model.operation import Operation
     from paddock.ports.clock import Clock
     from paddock.ports.compute import Compute
     from paddock.ports.repository import Repository
@@ -20,24 +25,38 @@ if TYPE_CHECKING:
 def terminate(
     repository: Repository, compute: Compute, clock: Clock, operation_id: str, polls: int
 ) -> Outcome:
-    """Mark what the request did not live to mark, and ask the cloud to end every instance.
+    """Mark what the request did not live to mark, and ask the cloud to end or stop every instance.
 
-    Doing it twice is harmless. Reasons why an instance cannot be ended go on record with the operation.
+    Doing it twice is harmless. Reasons why an instance cannot be changed go on record with the operation.
     """
     operation = repository.operation(operation_id)
     if operation is None or not operation.is_running:
         return Outcome(Next.DONE)
     if clock.now() >= operation.deadline:
         return Outcome(Next.FINISH)
-    errors = {node.id: error for node, error in mark(repository, clock, operation)}
-    nodes = repository.nodes_by_id(operation.cluster, operation.managed_ids())
-    by_instance = {node.instance_id: node.id for node in nodes if node.instance_id and not node.is_wanted}
+    errors = prepare(repository, clock, operation)
+    nodes = nodes_of(repository, operation)
+    ending = {instance_id: node.id for node in nodes for instance_id in _to_end(node, operation)}
+    stopping = {node.instance_id: node.id for node in nodes if _to_stop(node)}
     try:
-        refused = compute.terminate(list(by_instance)) if by_instance else {}
+        refused = dict(compute.terminate(list(ending))) if ending else {}
+        refused |= compute.stop(list(stopping)) if stopping else {}
     except (ComputeThrottled, ComputeUnavailable):
         return wait(polls)
-    errors |= {by_instance[instance_id]: reason for instance_id, reason in refused.items()}
+    errors |= {(ending | stopping)[instance_id]: reason for instance_id, reason in refused.items()}
     if errors != operation.errors:
         after = replace(operation, errors=errors, revision=next_revision(clock.now(), operation.revision))
         repository.commit(Put(after, was=operation))
     return wait(polls)
+
+
+def _to_end(node: Node, operation: Operation) -> list[str]:
+    """Instances to end: all of a node that shall end, and the one that a reimage replaces."""
+    if node.target_state is TargetState.TERMINATED:
+        return node.instance_ids
+    replaces = operation.action is Action.REIMAGE and node.launcher == operation.id
+    return [node.replaced_instance_id] if replaces and node.replaced_instance_id else []
+
+
+def _to_stop(node: Node) -> bool:
+    return node.target_state is TargetState.DEALLOCATED and node.counted and bool(node.instance_id)

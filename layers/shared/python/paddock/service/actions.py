@@ -1,0 +1,105 @@
+"""What each action does to one node: a pure decision, from what the node is to what it becomes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from paddock.model.identity import next_revision
+from paddock.model.node import Node, NodeStatus, ShutdownPolicy, TargetState
+from paddock.model.operation import ENDING, Action, Operation
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+_RUNS = frozenset({NodeStatus.ACQUIRING, NodeStatus.PREPARING, NodeStatus.READY})
+
+
+class RefusedError(Exception):
+    """The node must not, or cannot, be changed so; the message says why."""
+
+
+def act(node: Node, operation: Operation, now: int) -> Node:
+    """The node once the operation has taken hold of it. Raises ``RefusedError``."""
+    if node.managed_at >= operation.start_time:
+        raise RefusedError("a later operation has taken hold of the node")
+    _require_free(node, operation)
+    changed = _ACTIONS[operation.action](node)
+    return replace(
+        changed,
+        revision=next_revision(now, node.revision),
+        managed_by=operation.id,
+        managed_at=operation.start_time,
+        launcher=operation.id if changed.is_wanted and changed is not node else node.launcher,
+    )
+
+
+def _require_free(node: Node, operation: Operation) -> None:
+    if operation.forced:
+        return
+    if operation.action in ENDING and node.keep_alive:
+        raise RefusedError("KeepAlive must be false")
+    if operation.action in ENDING | {Action.REIMAGE} and node.virtual_cluster:
+        raise RefusedError(f"virtual cluster {node.virtual_cluster} holds the node, it must release it first")
+
+
+def _terminate(node: Node) -> Node:
+    return replace(
+        node, status=NodeStatus.TERMINATING, target_state=TargetState.TERMINATED, status_message=""
+    )
+
+
+def _shutdown(node: Node) -> Node:
+    return _deallocate(node) if node.shutdown_policy is ShutdownPolicy.DEALLOCATE else _terminate(node)
+
+
+def _deallocate(node: Node) -> Node:
+    if node.target_state is TargetState.DEALLOCATED:
+        return node
+    if node.spec.interruptible:
+        raise RefusedError("an interruptible node must be terminated, its instance cannot be stopped")
+    if not node.is_wanted or not node.instance_id or node.status not in _RUNS:
+        raise RefusedError(f"the node must run to be deallocated, it is {node.status}")
+    return replace(node, target_state=TargetState.DEALLOCATED, status_message="")
+
+
+def _start(node: Node) -> Node:
+    if node.is_wanted and node.status in _RUNS:
+        return node
+    if node.target_state is TargetState.TERMINATED:
+        raise RefusedError("the node is still terminating")
+    if node.status is NodeStatus.DEALLOCATED:
+        status = NodeStatus.PREPARING
+    elif node.status is NodeStatus.OFF or (node.status is NodeStatus.FAILED and not node.counted):
+        status = NodeStatus.ACQUIRING
+    else:
+        raise RefusedError(
+            f"the node must be Off, Deallocated, or Failed without an instance, it is {node.status}"
+        )
+    started = node if status is NodeStatus.PREPARING else node.without_instance()
+    return replace(started, status=status, target_state=TargetState.STARTED, status_message="", counted=True)
+
+
+def _restart(node: Node) -> Node:
+    if not node.is_usable:
+        raise RefusedError(f"the node must be Ready to be restarted, it is {node.status}")
+    return node
+
+
+def _reimage(node: Node) -> Node:
+    if not node.is_usable:
+        raise RefusedError(f"the node must be Ready to be reimaged, it is {node.status}")
+    return replace(
+        node.without_instance(), status=NodeStatus.ACQUIRING, replaced_instance_id=node.instance_id
+    )
+
+
+_ACTIONS: Mapping[Action, Callable[[Node], Node]] = {
+    Action.START: _start,
+    Action.REIMAGE: _reimage,
+    Action.RESTART: _restart,
+    Action.TERMINATE: _terminate,
+    Action.SHUTDOWN: _shutdown,
+    Action.DEALLOCATE: _deallocate,
+    Action.REMOVE: _terminate,
+}

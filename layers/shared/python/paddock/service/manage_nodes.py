@@ -1,0 +1,237 @@
+"""Acting on nodes that exist: mark them in the request, let the workflow do the rest."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from paddock.model.counting import count_bucket
+from paddock.model.identity import new_operation_id, next_revision
+from paddock.model.names import NameSet
+from paddock.model.node import NodeStatus
+from paddock.model.operation import DEADLINE_NS, Action, Operation, OperationState
+from paddock.ports.repository import MAX_WRITES, Check, Put
+from paddock.service.actions import RefusedError, act
+from paddock.service.contention import until_won
+from paddock.service.create_nodes import record_missing_nodes, record_operation, require_new_request
+from paddock.service.lookup import require_cluster, require_ledger
+from paddock.service.starting import start
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Sequence
+
+    from paddock.model.cluster import Cluster
+    from paddock.model.ledger import Ledger
+    from paddock.model.node import Node
+    from paddock.model.requests import NodeManagementRequest
+    from paddock.ports.clock import Clock
+    from paddock.ports.repository import Repository, Write
+    from paddock.ports.workflows import Workflows
+
+# Beside the nodes, a transaction may check the cluster and write the ledger.
+_NODES_PER_WRITE = MAX_WRITES - 2
+
+
+@dataclass(frozen=True, slots=True)
+class NodeResult:
+    """What became of one selected node; ``error`` is empty where the action will be done."""
+
+    node: Node
+    error: str = ""
+
+
+def manage_nodes(
+    repository: Repository,
+    workflows: Workflows,
+    clock: Clock,
+    cluster_name: str,
+    action: Action,
+    request: NodeManagementRequest,
+) -> tuple[Operation, list[NodeResult]]:
+    """Act on the selected nodes; answers one result for each, in the order of their ids.
+
+    A node that may not be changed so is untouched and its result says why. A selector that matches nothing is
+    no error. Raises ``NotFound`` for the cluster and ``DuplicateRequest``.
+    """
+    require_cluster(repository, cluster_name)
+    return _manage(
+        repository,
+        workflows,
+        clock,
+        cluster_name,
+        action,
+        lambda: _select(repository, cluster_name, request),
+        request.request_id or "",
+    )
+
+
+def retry_failed(repository: Repository, workflows: Workflows, clock: Clock, cluster_name: str) -> Operation:
+    """Start again every node of the cluster that failed and has no instance. Raises ``NotFound``."""
+    require_cluster(repository, cluster_name)
+
+    def select() -> list[Node]:
+        nodes = repository.nodes(cluster_name)
+        return [n for n in nodes if n.status is NodeStatus.FAILED and not n.counted and n.is_wanted]
+
+    operation, _ = _manage(repository, workflows, clock, cluster_name, Action.START, select)
+    return operation
+
+
+def new_operation(
+    now: int,
+    cluster: str,
+    operation_id: str,
+    action: Action,
+    node_ids: Collection[str],
+    request_id: str = "",
+    *,
+    forced: bool = False,
+) -> Operation:
+    """The record of an operation on these nodes; one that is about none has ended itself."""
+    return Operation(
+        id=operation_id,
+        cluster=cluster,
+        action=action,
+        revision=next_revision(now),
+        state=OperationState.RUNNING if node_ids else OperationState.SUCCEEDED,
+        start_time=now,
+        deadline=now + DEADLINE_NS,
+        finish_time=0 if node_ids else now,
+        total=len(node_ids),
+        request_id=request_id,
+        forced=forced,
+        node_ids=NameSet(node_ids).to_document(),
+    )
+
+
+def mark(repository: Repository, clock: Clock, operation: Operation) -> list[tuple[Node, str]]:
+    """Let the operation take hold of its nodes, as far as it has not; answers those that refuse, and why.
+
+    A node may have changed since the operation was recorded, and what it is now counts. Done again after a
+    crash, it goes on where it was.
+    """
+    refused: list[tuple[Node, str]] = []
+    ids = operation.ids()
+    for begin in range(0, len(ids), _NODES_PER_WRITE):
+        chunk = ids[begin : begin + _NODES_PER_WRITE]
+        refused += until_won(clock, partial(_mark_chunk, repository, clock, operation, chunk))
+    return refused
+
+
+def prepare(repository: Repository, clock: Clock, operation: Operation) -> dict[str, str]:
+    """Write what the operation's request did not live to write; answers why not, by node."""
+    if operation.action is Action.CREATE:
+        record_missing_nodes(repository, operation)
+        return {}
+    return {node.id: error for node, error in mark(repository, clock, operation)}
+
+
+def _manage(
+    repository: Repository,
+    workflows: Workflows,
+    clock: Clock,
+    cluster_name: str,
+    action: Action,
+    select: Callable[[], Sequence[Node]],
+    request_id: str = "",
+) -> tuple[Operation, list[NodeResult]]:
+    def attempt() -> tuple[Operation, dict[str, NodeResult]]:
+        if request_id:
+            require_new_request(repository, cluster_name, request_id)
+        nodes = select()
+        # Later than what took hold of the nodes before, also where another machine's clock is ahead.
+        now = max(clock.now(), *(node.managed_at + 1 for node in nodes), 0)
+        candidate = new_operation(now, cluster_name, new_operation_id(now), action, ())
+        results = {node.id: _judge(node, candidate, now) for node in nodes}
+        ids = [identity for identity, result in results.items() if not result.error]
+        operation = new_operation(now, cluster_name, candidate.id, action, ids, request_id)
+        repository.commit(*record_operation(operation))
+        return operation, results
+
+    operation, results = until_won(clock, attempt)
+    if operation.is_running:
+        results |= {node.id: NodeResult(node, error) for node, error in mark(repository, clock, operation)}
+        start(workflows, operation)
+    return operation, list(results.values())
+
+
+def _judge(node: Node, operation: Operation, now: int) -> NodeResult:
+    try:
+        act(node, operation, now)
+    except RefusedError as refusal:
+        return NodeResult(node, str(refusal))
+    return NodeResult(node)
+
+
+def _mark_chunk(
+    repository: Repository, clock: Clock, operation: Operation, ids: Sequence[str]
+) -> list[tuple[Node, str]]:
+    plan = _Marking(repository, operation)
+    for node in repository.nodes_by_id(operation.cluster, ids):
+        if node.managed_by != operation.id:
+            plan.take(node, clock.now())
+    if plan.writes:
+        repository.commit(*plan.writes, *plan.ledger_writes(clock.now()))
+    return plan.refused
+
+
+class _Marking:
+    """The writes that mark nodes; those that begin to use up limits again do so in the same transaction."""
+
+    def __init__(self, repository: Repository, operation: Operation) -> None:
+        self._repository = repository
+        self._operation = operation
+        self._read: tuple[Cluster, Ledger] | None = None
+        self._ledger: Ledger | None = None
+        self.writes: list[Write] = []
+        self.refused: list[tuple[Node, str]] = []
+
+    def take(self, node: Node, now: int) -> None:
+        """Mark a node, or note why not."""
+        try:
+            after = act(node, self._operation, now)
+            if after.counted and not node.counted:
+                self._count(node)
+            self.writes.append(Put(after, was=node))
+        except RefusedError as refusal:
+            self.refused.append((node, str(refusal)))
+
+    def ledger_writes(self, now: int) -> list[Write]:
+        """What must be written with the nodes when limits are used up by them."""
+        if self._read is None or self._ledger is None:
+            return []
+        cluster, ledger = self._read
+        after = replace(self._ledger, revision=next_revision(now, ledger.revision))
+        return [Check(cluster), Put(after, was=ledger)]
+
+    def _count(self, node: Node) -> None:
+        cluster, ledger = self._limits()
+        found = cluster.definition.array(node.spec.node_array)
+        bucket = found.bucket(node.spec.machine_type) if found else None
+        if found is None or bucket is None:
+            raise RefusedError("the node's bucket must be in the cluster's definition")
+        if not count_bucket(cluster.name, cluster.definition, ledger, found, bucket).available_count:
+            raise RefusedError(f"limits and quotas leave no room for {bucket.machine_type} in {found.name}")
+        use = ledger.use(node.bucket_id).changed(active=1, placement_group=node.placement_group_id)
+        self._ledger = ledger.with_use(node.bucket_id, use)
+
+    def _limits(self) -> tuple[Cluster, Ledger]:
+        if self._read is None:
+            name = self._operation.cluster
+            self._read = require_cluster(self._repository, name), require_ledger(self._repository, name)
+        cluster, ledger = self._read
+        return cluster, self._ledger or ledger
+
+
+def _select(repository: Repository, cluster: str, request: NodeManagementRequest) -> list[Node]:
+    ids, names = set(request.ids or ()), set(request.names or ())
+    hostnames, addresses = set(request.hostnames or ()), set(request.ip_addresses or ())
+    return [
+        node
+        for node in repository.nodes(cluster)
+        if node.id in ids
+        or node.name in names
+        or (node.hostname and node.hostname in hostnames)
+        or (node.private_ip and node.private_ip in addresses)
+    ]

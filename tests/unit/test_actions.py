@@ -1,0 +1,331 @@
+"""Start, deallocate, shutdown, remove, restart and reimage: each on EC2, through the workflow, to its end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from paddock.model.node import NodeStatus, TargetState
+from paddock.model.operation import Action, OperationState
+from paddock.service.manage_nodes import retry_failed
+from tests.fakes import invariants
+from tests.fakes.ec2 import ANSWER_LOST
+from tests.fakes.world import CLUSTER, World, bucket, nodearray
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from paddock.model.node import Node
+    from paddock.model.operation import Operation
+
+FIXED = {"Fixed": True}
+OFF = {"StartAutomatically": False}
+
+
+@pytest.fixture
+def world() -> Iterator[World]:
+    world = World()
+    yield world
+    world.drive_all()
+    assert invariants.at_rest(world) == []
+
+
+def only(world: World) -> Node:
+    (node,) = world.nodes()
+    return node
+
+
+def done(world: World, action: Action, *nodes: Node) -> Operation:
+    operation, results = world.manage(action, ids=[node.id for node in nodes])
+    assert [result.error for result in results] == [""] * len(nodes)
+    return world.drive(operation)
+
+
+def refusal(world: World, action: Action, node: Node) -> str:
+    before = world.nodes()
+    operation, (result,) = world.manage(action, ids=[node.id])
+    assert operation.total == 0
+    assert world.nodes() == before
+    return result.error
+
+
+def active(world: World) -> int:
+    ledger = world.repository.ledger(CLUSTER)
+    assert ledger is not None
+    return sum(use.active for use in ledger.buckets.values())
+
+
+def state_of(world: World, instance_id: str) -> str:
+    (instance,) = world.compute.describe([instance_id]).values()
+    return instance.state
+
+
+def test_a_deallocated_node_keeps_its_instance_and_gives_back_its_limits(world: World) -> None:
+    [node] = world.ready()
+    assert done(world, Action.DEALLOCATE, node).state is OperationState.SUCCEEDED
+    after = only(world)
+    assert (after.status, after.target_state) == (NodeStatus.DEALLOCATED, TargetState.DEALLOCATED)
+    assert after.instance_id == node.instance_id
+    assert state_of(world, node.instance_id) == "stopped"
+    assert active(world) == 0
+
+
+def test_a_deallocated_node_starts_again_with_the_same_instance(world: World) -> None:
+    [node] = world.ready()
+    done(world, Action.DEALLOCATE, node)
+    assert done(world, Action.START, node).state is OperationState.SUCCEEDED
+    after = only(world)
+    assert (after.status, after.target_state) == (NodeStatus.READY, TargetState.STARTED)
+    assert after.instance_id == node.instance_id
+    assert active(world) == 1
+
+
+def test_a_node_that_is_still_being_deallocated_cannot_start(world: World) -> None:
+    [node] = world.ready()
+    operation, _ = world.manage(Action.DEALLOCATE, ids=[node.id])
+    assert "must be Off, Deallocated" in refusal(world, Action.START, node)
+    world.drive(operation)
+
+
+def test_a_terminating_node_cannot_start(world: World) -> None:
+    [node] = world.ready()
+    world.terminate(ids=[node.id])
+    assert refusal(world, Action.START, node) == "the node is still terminating"
+
+
+def test_to_start_what_runs_is_to_do_nothing(world: World) -> None:
+    [node] = world.ready()
+    assert done(world, Action.START, node).state is OperationState.SUCCEEDED
+    assert only(world).instance_id == node.instance_id
+    assert world.ec2.calls["StartInstances"] == 0
+
+
+def test_a_start_is_held_by_the_same_limits_as_a_create() -> None:
+    world = World(nodearray("ondemand", bucket(maxCount=2)))
+    nodes = world.ready(2)
+    done(world, Action.DEALLOCATE, *nodes)
+    world.ready(1)
+    operation, results = world.manage(Action.START, ids=[node.id for node in nodes])
+    assert sorted(bool(result.error) for result in results) == [False, True]
+    assert "no room" in "".join(result.error for result in results)
+    assert world.drive(operation).state is OperationState.PARTIALLY_SUCCEEDED
+    assert active(world) == 2
+    assert invariants.at_rest(world) == []
+
+
+def test_a_start_without_capacity_leaves_the_node_deallocated(world: World) -> None:
+    [node] = world.ready()
+    done(world, Action.DEALLOCATE, node)
+    world.ec2.capacity(0)
+    operation = done(world, Action.START, node)
+    assert operation.state is OperationState.FAILED
+    assert "InsufficientInstanceCapacity" in operation.error
+    assert only(world).status is NodeStatus.DEALLOCATED
+    assert active(world) == 0
+
+
+def test_a_start_that_never_succeeds_is_stopped_again_and_not_ended(world: World) -> None:
+    [node] = world.ready()
+    done(world, Action.DEALLOCATE, node)
+    world.ec2.configure(boot_seconds=1e9)
+    assert done(world, Action.START, node).state is OperationState.FAILED
+    world.drive_all()
+    assert only(world).status is NodeStatus.DEALLOCATED
+    assert state_of(world, node.instance_id) == "stopped"
+
+
+def test_an_interruptible_node_cannot_be_deallocated() -> None:
+    world = World(nodearray("ondemand", interruptible=True))
+    [node] = world.ready()
+    assert "interruptible" in refusal(world, Action.DEALLOCATE, node)
+
+
+def test_a_node_without_an_instance_cannot_be_deallocated(world: World) -> None:
+    world.create(1, nodeAttributes=OFF)
+    assert "must run" in refusal(world, Action.DEALLOCATE, only(world))
+
+
+def test_an_instance_that_will_not_stop_goes_on_running(world: World) -> None:
+    [node] = world.ready()
+    world.ec2.fail_next("StopInstances", "IncorrectInstanceState", times=1_000)
+    assert done(world, Action.DEALLOCATE, node).state is OperationState.FAILED
+    after = only(world)
+    assert (after.status, after.target_state) == (NodeStatus.READY, TargetState.STARTED)
+    assert active(world) == 1
+
+
+def test_an_instance_that_ends_while_it_is_stopped_fails_its_node(world: World) -> None:
+    [node] = world.ready()
+    operation, _ = world.manage(Action.DEALLOCATE, ids=[node.id])
+    world.ec2.end(node.instance_id)
+    assert world.drive(operation).state is OperationState.FAILED
+    assert only(world).status is NodeStatus.FAILED
+
+
+@pytest.mark.parametrize(("policy", "left"), [("Terminate", []), ("Deallocate", [NodeStatus.DEALLOCATED])])
+def test_a_shutdown_does_what_the_nodes_policy_says(
+    world: World, policy: str, left: list[NodeStatus]
+) -> None:
+    [node] = world.ready(nodeAttributes={"ShutdownPolicy": policy})
+    assert done(world, Action.SHUTDOWN, node).state is OperationState.SUCCEEDED
+    assert [one.status for one in world.nodes()] == left
+
+
+def test_a_node_that_does_not_start_automatically_is_off_and_uses_no_limits(world: World) -> None:
+    operation, (added,) = world.create(2, nodeAttributes=OFF)
+    assert added.count == 2
+    assert {node.status for node in world.nodes()} == {NodeStatus.OFF}
+    assert world.drive(operation).state is OperationState.SUCCEEDED
+    assert {node.status for node in world.nodes()} == {NodeStatus.OFF}
+    assert active(world) == 0
+    assert not world.alive()
+
+
+def test_a_node_that_is_off_is_launched_by_a_start(world: World) -> None:
+    operation, _ = world.create(1, nodeAttributes=OFF)
+    world.drive(operation)
+    assert done(world, Action.START, only(world)).state is OperationState.SUCCEEDED
+    assert only(world).status is NodeStatus.READY
+    assert active(world) == len(world.alive()) == 1
+
+
+def test_a_lost_answer_to_a_starts_launch_launches_nothing_twice(world: World) -> None:
+    operation, _ = world.create(3, nodeAttributes=OFF)
+    world.drive(operation)
+    world.ec2.fail_next("CreateFleet", ANSWER_LOST, after_effect=True)
+    assert done(world, Action.START, *world.nodes()).state is OperationState.SUCCEEDED
+    assert len(world.alive()) == 3
+
+
+def test_a_fixed_node_stays_as_off_when_it_is_terminated(world: World) -> None:
+    [node] = world.ready(nodeAttributes=FIXED)
+    done(world, Action.TERMINATE, node)
+    after = only(world)
+    assert (after.status, after.target_state) == (NodeStatus.OFF, TargetState.OFF)
+    assert (after.id, after.name, after.instance_id, after.hostname) == (node.id, node.name, "", "")
+    assert not world.alive()
+    done(world, Action.START, after)
+    assert only(world).status is NodeStatus.READY
+
+
+def test_a_fixed_node_is_gone_when_it_is_removed(world: World) -> None:
+    [node] = world.ready(nodeAttributes=FIXED)
+    done(world, Action.REMOVE, node)
+    assert not world.nodes()
+    assert not world.alive()
+
+
+def test_a_node_that_is_off_can_be_removed(world: World) -> None:
+    operation, _ = world.create(1, nodeAttributes=OFF)
+    world.drive(operation)
+    assert done(world, Action.REMOVE, only(world)).state is OperationState.SUCCEEDED
+    assert not world.nodes()
+
+
+def test_a_restart_reboots_the_instance(world: World) -> None:
+    [node] = world.ready()
+    assert done(world, Action.RESTART, node).state is OperationState.SUCCEEDED
+    instance = world.ec2.snapshot()["instances"][node.instance_id]
+    assert instance["reboots"] == 1
+    assert only(world).status is NodeStatus.READY
+
+
+def test_a_restart_that_ec2_refuses_is_told(world: World) -> None:
+    [node] = world.ready()
+    world.ec2.end(node.instance_id)
+    operation = done(world, Action.RESTART, node)
+    assert operation.state is OperationState.FAILED
+    assert "IncorrectInstanceState" in operation.error
+
+
+@pytest.mark.parametrize("action", [Action.RESTART, Action.REIMAGE])
+def test_only_a_ready_node_can_be_restarted_or_reimaged(world: World, action: Action) -> None:
+    world.create()
+    assert "must be Ready" in refusal(world, action, only(world))
+
+
+def test_a_reimaged_node_has_another_instance_and_is_otherwise_the_same(world: World) -> None:
+    [node] = world.ready()
+    assert done(world, Action.REIMAGE, node).state is OperationState.SUCCEEDED
+    after = only(world)
+    assert (after.id, after.name, after.status) == (node.id, node.name, NodeStatus.READY)
+    assert after.instance_id != node.instance_id
+    assert world.alive() == {after.instance_id}
+    assert active(world) == 1
+
+
+def test_the_old_instance_ends_before_the_new_one_is_launched(world: World) -> None:
+    [node] = world.ready()
+    world.ec2.protect(node.instance_id)
+    operation, _ = world.manage(Action.REIMAGE, ids=[node.id])
+    world.step("terminate", operation.id)
+    world.step("poll", operation.id)
+    world.step("launch", operation.id)
+    assert world.alive() == {node.instance_id}
+    world.ec2.protect(node.instance_id, protected=False)
+    assert world.drive(operation).state is OperationState.SUCCEEDED
+
+
+def test_a_reimage_that_does_not_get_rid_of_the_old_instance_fails_and_leaks_none(world: World) -> None:
+    [node] = world.ready()
+    world.ec2.protect(node.instance_id)
+    operation, _ = world.manage(Action.REIMAGE, ids=[node.id])
+    assert world.drive(operation).state is OperationState.FAILED
+    assert world.alive() == {node.instance_id}
+    world.ec2.protect(node.instance_id, protected=False)
+    world.drive_all()
+    assert not world.alive()
+
+
+def test_a_node_can_be_ended_in_the_middle_of_its_reimage(world: World) -> None:
+    [node] = world.ready()
+    reimage, _ = world.manage(Action.REIMAGE, ids=[node.id])
+    world.step("terminate", reimage.id)
+    terminate, _ = world.terminate(ids=[node.id])
+    world.drive(reimage)
+    world.drive(terminate)
+    assert not world.nodes()
+    assert not world.alive()
+
+
+@pytest.mark.parametrize("action", [Action.SHUTDOWN, Action.DEALLOCATE, Action.REMOVE])
+def test_keep_alive_refuses_what_takes_the_node_away(world: World, action: Action) -> None:
+    [node] = world.ready(nodeAttributes={"KeepAlive": True})
+    assert refusal(world, action, node) == "KeepAlive must be false"
+
+
+@pytest.mark.parametrize("action", [Action.SHUTDOWN, Action.DEALLOCATE, Action.REMOVE, Action.REIMAGE])
+def test_a_virtual_cluster_holds_on_to_its_nodes(world: World, action: Action) -> None:
+    [node] = world.ready()
+    world.claim("a", x4c8g=1)
+    assert "virtual cluster a holds the node" in refusal(world, action, node)
+
+
+def test_a_deallocated_node_is_not_given_to_a_virtual_cluster(world: World) -> None:
+    nodes = world.ready(2)
+    world.manage(Action.DEALLOCATE, ids=[nodes[0].id])
+    assert list(world.claim("a", x4c8g=1).node_instances) == [nodes[1].id]
+
+
+def test_failed_nodes_are_tried_again_as_far_as_limits_allow(world: World) -> None:
+    world.ec2.capacity(1)
+    operation, _ = world.create(3)
+    world.drive(operation)
+    world.ec2.capacity(None)
+    again = retry_failed(world.repository, world.workflows, world.clock, CLUSTER)
+    assert world.drive(again).state is OperationState.SUCCEEDED
+    assert {node.status for node in world.nodes()} == {NodeStatus.READY}
+    assert active(world) == len(world.alive()) == 3
+
+
+def test_to_retry_when_nothing_failed_is_to_do_nothing(world: World) -> None:
+    world.ready()
+    assert retry_failed(world.repository, world.workflows, world.clock, CLUSTER).total == 0
+
+
+def test_an_action_is_not_held_up_by_a_clock_that_is_behind(world: World) -> None:
+    """Two machines' clocks differ; the request that comes later counts as later."""
+    [node] = world.ready()
+    world.clock.advance(-2)
+    assert done(world, Action.DEALLOCATE, node).state is OperationState.SUCCEEDED
