@@ -52,7 +52,14 @@ BROKEN: dict[str, list[Any]] = {
         {"sets": [{"count": 1, "nodearray": "ondemand"}], "requestId": "x" * 200},
         {"sets": [{"count": 1, "nodearray": "ondemand", "nodeAttributes": {"x": "y" * 20_000}}]},
     ],
-    "terminate": [{}, {"names": "ondemand-1"}, {"ids": [1]}, {"ids": [None]}, {"everything": True}],
+    "terminate": [
+        {},
+        {"names": "ondemand-1"},
+        {"ids": [1]},
+        {"ids": [None]},
+        {"everything": True},
+        {"filter": "x"},
+    ],
     "cluster": [
         {},
         {"nodearrays": "none"},

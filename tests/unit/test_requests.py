@@ -236,7 +236,7 @@ def test_request_ids_are_short_and_can_be_seen(text: str, *, legal: bool) -> Non
 # Managing nodes.
 
 
-@pytest.mark.parametrize("selectors", [{}, {"requestId": "r"}, {"names": None}])
+@pytest.mark.parametrize("selectors", [{}, {"requestId": "r"}, {"names": None, "filter": None}])
 def test_a_management_request_selects_something(selectors: dict[str, Any]) -> None:
     assert "must select nodes by" in refused(NodeManagementRequest, selectors)
 
@@ -247,6 +247,17 @@ def test_a_selector_is_a_list_of_texts(name: str) -> None:
     assert read(NodeManagementRequest, {name: []}).model_dump()[name] == ()
     for wrong in ("a", {"a": 1}, [1], [None], [""], ["x" * 257], [["a"]], 1):
         assert name in refused(NodeManagementRequest, {name: wrong})
+
+
+def test_a_filter_is_checked_before_anything_is_done_and_the_refusal_says_where() -> None:
+    assert read(NodeManagementRequest, {"filter": 'Name === "a"'}).filter == 'Name === "a"'
+    message = refused(
+        NodeManagementRequest, {"names": ["a"], "filter": 'Status === "Ready" && State === Status'}
+    )
+    assert message.startswith("filter: at character 33 there must be ")
+    others: tuple[Any, ...] = ("", 1, ["Name"], {}, "x" * 100_000)
+    for wrong in others:
+        assert refused(NodeManagementRequest, {"filter": wrong}).startswith("filter: ")
 
 
 # Virtual clusters.

@@ -59,12 +59,42 @@ def test_selectors_are_a_union_and_a_node_is_ended_once() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('Name === "ondemand-2"', ["ondemand-2"]),
+        ('Name in {"ondemand-3", "ondemand-1", "none"}', ["ondemand-1", "ondemand-3"]),
+        ('Template === "ondemand" && Name !== "ondemand-1"', ["ondemand-2", "ondemand-3"]),
+        ('Color === "red" || Hostname === null', ["ondemand-3"]),
+        ("Color === null", []),
+        ("CoreCount === 4 && Memory === 8 && Interruptible === false", [f"ondemand-{i}" for i in (1, 2, 3)]),
+        ('Status === "Ready" && PrivateIp in {null, ""}', []),
+    ],
+)
+def test_a_filter_selects_by_the_attributes_that_a_list_of_nodes_shows(
+    text: str, expected: list[str]
+) -> None:
+    world = World()
+    world.ready(2)
+    world.ready(1, nodeAttributes={"Color": "red"})
+    _, results = world.terminate(filter=text)
+    assert names(results) == expected
+
+
+def test_a_filter_is_one_selector_of_the_union() -> None:
+    world = World()
+    world.ready(3)
+    _, results = world.terminate(names=["ondemand-1"], filter='Name === "ondemand-3"')
+    assert names(results) == ["ondemand-1", "ondemand-3"]
+
+
+@pytest.mark.parametrize(
     "selectors",
     [
         {"names": ["none", "ONDEMAND-1", "ondemand"]},
         {"ids": ["ondemand-1", node_id(new_operation_id(START), 1)]},
         {"hostnames": ["ip-10-0-0-0.ec2.internal"]},
         {"ids": [], "names": []},
+        {"filter": 'Name === "none"'},
     ],
     ids=str,
 )

@@ -97,6 +97,34 @@ class Node:
     ready_at: int = 0
     unseen_since: int = 0
 
+    def attributes_as_named(self) -> dict[str, Any]:
+        """The node under the names that clients read and filter by; ``None`` for what it has not yet.
+
+        Attributes that a client gave of its own stand beside ours, and never in their place.
+        """
+        return {
+            **self.attributes,
+            "Name": self.name,
+            "NodeId": self.id,
+            "Template": self.spec.node_array,
+            "MachineType": self.spec.machine_type,
+            "Status": self.status,
+            "State": self.status,
+            "TargetState": self.target_state,
+            "StatusMessage": self.status_message,
+            "Hostname": self.hostname or None,
+            "PrivateIp": self.private_ip or None,
+            "InstanceId": self.instance_id or None,
+            "CoreCount": self.spec.vcpu_count,
+            "Memory": self.spec.memory,
+            "PlacementGroupId": self.placement_group_id or None,
+            "Interruptible": self.spec.interruptible,
+            "KeepAlive": self.keep_alive,
+            "Configuration": self.configuration,
+            "RequestId": self.request_id or None,
+            "VirtualCluster": self.virtual_cluster or None,
+        }
+
     @property
     def operation_id(self) -> str:
         """The operation that made this node."""

@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue, StringConstraints, field_validator, model
 
 from paddock.model.base import Count, Document, Revision
 from paddock.model.definition import ClusterDefinition, ClusterName, NodeType, Word, must_fit
+from paddock.model.filters import parse_filter
 from paddock.model.names import PLACEHOLDER
 from paddock.model.node import ShutdownPolicy
 from paddock.model.virtual_cluster import AllocationMode
@@ -104,11 +105,20 @@ class NodeManagementRequest(Document):
     names: Selectors | None = None
     hostnames: Selectors | None = None
     ip_addresses: Annotated[Selectors | None, Field(alias="ip_addresses")] = None
+    filter: str | None = None
+
+    @field_validator("filter")
+    @classmethod
+    def _check_filter(cls, value: str | None) -> str | None:
+        if value is not None:
+            parse_filter(value)
+        return value
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        if self.ids is self.names is self.hostnames is self.ip_addresses is None:
-            msg = "the request must select nodes by ids, names, hostnames or ip_addresses"
+        selectors = (self.ids, self.names, self.hostnames, self.ip_addresses, self.filter)
+        if all(selector is None for selector in selectors):
+            msg = "the request must select nodes by ids, names, hostnames, ip_addresses or filter"
             raise ValueError(msg)
         return self
 

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from paddock.model.counting import count_bucket
+from paddock.model.filters import parse_filter
 from paddock.model.identity import new_operation_id, next_revision
 from paddock.model.names import NameSet
 from paddock.model.node import NodeStatus
@@ -227,6 +228,7 @@ class _Marking:
 def _select(repository: Repository, cluster: str, request: NodeManagementRequest) -> list[Node]:
     ids, names = set(request.ids or ()), set(request.names or ())
     hostnames, addresses = set(request.hostnames or ()), set(request.ip_addresses or ())
+    condition = parse_filter(request.filter) if request.filter is not None else None
     return [
         node
         for node in repository.nodes(cluster)
@@ -234,4 +236,5 @@ def _select(repository: Repository, cluster: str, request: NodeManagementRequest
         or node.name in names
         or (node.hostname and node.hostname in hostnames)
         or (node.private_ip and node.private_ip in addresses)
+        or (condition and condition.holds(node.attributes_as_named()))
     ]

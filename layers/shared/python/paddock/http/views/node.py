@@ -18,29 +18,8 @@ if TYPE_CHECKING:
 
 
 def node_view(node: Node) -> dict[str, Any]:
-    """A node. Attributes that a client gave of its own stand beside ours, and never in their place."""
-    return {
-        **node.attributes,
-        "Name": node.name,
-        "NodeId": node.id,
-        "Template": node.spec.node_array,
-        "MachineType": node.spec.machine_type,
-        "Status": node.status,
-        "State": node.status,
-        "TargetState": node.target_state,
-        "StatusMessage": node.status_message,
-        "Hostname": node.hostname or None,
-        "PrivateIp": node.private_ip or None,
-        "InstanceId": node.instance_id or None,
-        "CoreCount": node.spec.vcpu_count,
-        "Memory": node.spec.memory,
-        "PlacementGroupId": node.placement_group_id or None,
-        "Interruptible": node.spec.interruptible,
-        "KeepAlive": node.keep_alive,
-        "Configuration": node.configuration,
-        "RequestId": node.request_id or None,
-        "VirtualCluster": node.virtual_cluster or None,
-    }
+    """A node, by the very names that a filter knows it by."""
+    return node.attributes_as_named()
 
 
 def node_list_view(nodes: Sequence[Node], operation: Operation | None) -> dict[str, Any]:
