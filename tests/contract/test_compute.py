@@ -13,7 +13,14 @@ from botocore.config import Config
 
 from paddock.adapters.ec2 import Ec2Compute
 from paddock.errors import ComputeThrottled, ComputeUnavailable, LaunchRefused
-from paddock.ports.compute import InstanceState, LaunchRequest, MachineFacts
+from paddock.ports.compute import (
+    InstanceState,
+    LaunchRequest,
+    LaunchResult,
+    MachineFacts,
+    Refusal,
+    RefusalKind,
+)
 from tests.emulator.ec2_server import Ec2Server, serving
 from tests.fakes.compute import FakeCompute
 from tests.fakes.ec2 import ANSWER_LOST, FakeEc2, Settings
@@ -167,6 +174,7 @@ def test_a_shortage_is_an_answer_with_the_reasons(cloud: Cloud, code: str) -> No
     assert len(result.instance_ids) == 3
     assert {refusal.code for refusal in result.refusals} == {code}
     assert all(refusal.message for refusal in result.refusals)
+    assert result.shortage is RefusalKind.CAPACITY
 
 
 @pytest.mark.parametrize("code", CAPACITY_CODES)
@@ -175,6 +183,7 @@ def test_a_shortage_that_fails_the_whole_call_is_an_answer_too(cloud: Cloud, cod
     result = cloud.compute.launch(request())
     assert result.instance_ids == ()
     assert [refusal.code for refusal in result.refusals] == [code]
+    assert result.shortage is RefusalKind.CAPACITY
 
 
 def test_a_shortage_stays_the_answer_of_its_token(cloud: Cloud) -> None:
@@ -221,11 +230,47 @@ def test_a_fault_in_the_request_refuses_the_launch(cloud: Cloud, code: str) -> N
     assert refused.value.facts["code"] == code
 
 
-def test_throttling_of_an_override_is_a_shortage_since_its_token_is_used_up(cloud: Cloud) -> None:
-    cloud.ec2.capacity(0, code="RequestLimitExceeded")
+@pytest.mark.parametrize("remaining", [0, 3])
+@pytest.mark.parametrize(
+    "code", ["RequestLimitExceeded", "Throttling", "InternalError", "InvalidPlacementGroup.Unknown"]
+)
+def test_throttling_of_an_override_is_an_answer_since_its_token_is_used_up(
+    cloud: Cloud, code: str, remaining: int
+) -> None:
+    cloud.ec2.capacity(remaining, code=code)
+    result = cloud.compute.launch(request(count=5))
+    assert len(result.instance_ids) == remaining
+    assert {(refusal.code, refusal.kind) for refusal in result.refusals} == {(code, RefusalKind.THROTTLED)}
+    cloud.ec2.capacity(None)
+    assert cloud.compute.launch(request(count=5)) == result
+    assert len(cloud.launch(5 - remaining, attempt=1)) == 5 - remaining
+
+
+def test_a_throttled_subnet_beside_one_without_capacity_may_still_do(cloud: Cloud) -> None:
+    cloud.ec2.capacity(0, subnet_id=EAST)
+    cloud.ec2.capacity(0, subnet_id=WEST, code="RequestLimitExceeded")
     result = cloud.compute.launch(request())
-    assert result.instance_ids == ()
-    assert {refusal.code for refusal in result.refusals} == {"RequestLimitExceeded"}
+    assert {refusal.kind for refusal in result.refusals} == {RefusalKind.CAPACITY, RefusalKind.THROTTLED}
+    assert result.shortage is RefusalKind.THROTTLED
+
+
+def test_a_fault_in_one_subnet_does_not_hide_that_another_lacks_capacity(cloud: Cloud) -> None:
+    cloud.ec2.capacity(0, subnet_id=EAST)
+    cloud.ec2.capacity(0, subnet_id=WEST, code="InvalidSubnetID.NotFound")
+    result = cloud.compute.launch(request())
+    assert {refusal.kind for refusal in result.refusals} == {RefusalKind.CAPACITY, RefusalKind.FAULT}
+    assert result.shortage is RefusalKind.CAPACITY
+
+
+@pytest.mark.parametrize("code", ["InvalidParameterValue", "UnauthorizedOperation", "NeverHeardOf"])
+def test_what_is_neither_a_shortage_nor_throttling_is_a_fault(cloud: Cloud, code: str) -> None:
+    cloud.ec2.capacity(1, code=code)
+    result = cloud.compute.launch(request())
+    assert len(result.instance_ids) == 1
+    assert {refusal.kind for refusal in result.refusals} == {RefusalKind.FAULT}
+    assert result.shortage is RefusalKind.FAULT
+    unheard = Refusal(kind=RefusalKind.FAULT, code=code, message="")
+    assert LaunchResult(instance_ids=(), refusals=(unheard,)).shortage is RefusalKind.FAULT
 
 
 def test_a_fault_that_only_the_overrides_report_refuses_the_launch(cloud: Cloud) -> None:
@@ -274,6 +319,14 @@ def test_a_placement_group_deleted_behind_our_back_is_made_again_by_the_next_lau
     cloud.clock.advance(20)
     cloud.ec2.call("DeletePlacementGroup", {"GroupName": "ring"})
     assert len(cloud.launch(1, placement_group="ring", attempt=1)) == 1
+
+
+def test_a_placement_group_that_vanishes_before_the_launch_only_costs_time(cloud: Cloud) -> None:
+    """Another may delete the group between the two calls of a launch: nothing was launched."""
+    cloud.ec2.fail_next("CreateFleet", "InvalidPlacementGroup.Unknown")
+    with pytest.raises(ComputeThrottled):
+        cloud.compute.launch(request(placement_group="ring"))
+    assert len(cloud.launch(2, placement_group="ring")) == 2
 
 
 # Describe.

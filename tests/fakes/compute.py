@@ -5,9 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from paddock.adapters.ec2 import CAPACITY_CODES, THROTTLING_CODES, UNAVAILABLE_CODES, is_request_fault
+from paddock.adapters.ec2 import THROTTLING_CODES, UNAVAILABLE_CODES, is_request_fault, refusal_kind
 from paddock.errors import ComputeThrottled, ComputeUnavailable, LaunchRefused
-from paddock.ports.compute import Instance, InstanceState, LaunchResult, MachineFacts, Refusal
+from paddock.ports.compute import (
+    Instance,
+    InstanceState,
+    LaunchResult,
+    MachineFacts,
+    Refusal,
+    RefusalKind,
+)
 from tests.fakes.ec2 import ANSWER_LOST, MAX_IDS, Ec2Error
 
 if TYPE_CHECKING:
@@ -32,14 +39,16 @@ class FakeCompute:
                 self._make_group(request.placement_group)
             answer = self._call("CreateFleet", _fleet(request))
         except Ec2Error as error:
-            if error.code in CAPACITY_CODES:
-                refusal = Refusal(code=error.code, message=error.message)
+            refusal = _refusal(error.code, error.message)
+            if refusal.kind is RefusalKind.CAPACITY:
                 return LaunchResult(instance_ids=(), refusals=(refusal,))
+            if refusal.kind is RefusalKind.THROTTLED:
+                raise ComputeThrottled(error.message, code=error.code) from error
             if is_request_fault(error.code):
                 raise LaunchRefused(error.message, code=error.code) from error
             raise
         ids = tuple(sorted(id_ for group in answer["Instances"] for id_ in group["InstanceIds"]))
-        refusals = [Refusal(code=e["ErrorCode"], message=e["ErrorMessage"]) for e in answer["Errors"]]
+        refusals = [_refusal(e["ErrorCode"], e["ErrorMessage"]) for e in answer["Errors"]]
         if not ids and refusals and all(is_request_fault(refusal.code) for refusal in refusals):
             raise LaunchRefused(refusals[0].message, code=refusals[0].code)
         return LaunchResult(instance_ids=ids, refusals=tuple(refusals) if len(ids) < request.count else ())
@@ -136,6 +145,10 @@ class FakeCompute:
             if error.code in UNAVAILABLE_CODES or error.code == ANSWER_LOST:
                 raise ComputeUnavailable(error.message, code=error.code) from error
             raise
+
+
+def _refusal(code: str, message: str) -> Refusal:
+    return Refusal(kind=refusal_kind(code), code=code, message=message)
 
 
 def _fleet(request: LaunchRequest) -> Params:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def counts(world: World) -> dict[tuple[str, str], BucketCounts]:
-    status = cluster_status(world.repository, CLUSTER, with_nodes=False)
+    status = cluster_status(world.repository, world.clock, CLUSTER, with_nodes=False)
     return {(one.array.name, one.bucket.machine_type): one.counts for one in status.buckets}
 
 

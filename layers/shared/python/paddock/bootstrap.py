@@ -122,7 +122,7 @@ def delete_cluster(name: str, expected: int | None) -> None:
 
 def get_cluster_status(name: str, *, with_nodes: bool) -> cluster_status.ClusterStatus:
     """See ``cluster_status``."""
-    return cluster_status.cluster_status(repository(), name, with_nodes=with_nodes)
+    return cluster_status.cluster_status(repository(), clock(), name, with_nodes=with_nodes)
 
 
 def list_nodes(

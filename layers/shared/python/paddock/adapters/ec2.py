@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, cast
 from botocore.exceptions import ClientError, ConnectionError, HTTPClientError  # noqa: A004 - botocore's name
 
 from paddock.errors import ComputeThrottled, ComputeUnavailable, LaunchRefused
-from paddock.ports.compute import Instance, InstanceState, LaunchResult, MachineFacts, Refusal
+from paddock.ports.compute import (
+    Instance,
+    InstanceState,
+    LaunchResult,
+    MachineFacts,
+    Refusal,
+    RefusalKind,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -88,6 +95,8 @@ KEPT_INSTANCE_CODES = frozenset({"IncorrectInstanceState", "OperationNotPermitte
 """EC2 will not do that to an instance in its present state, or while it is protected."""
 
 GROUP_EXISTS_CODE = "InvalidPlacementGroup.Duplicate"
+GROUP_UNKNOWN_CODE = "InvalidPlacementGroup.Unknown"
+"""Deleted since it was made, or not to be seen yet; the next launch makes it again."""
 
 
 class Ec2Compute:
@@ -108,8 +117,10 @@ class Ec2Compute:
                 answer = self._client.create_fleet(**_fleet(request))
         except ClientError as error:
             refusal = _refusal(error)
-            if refusal.code in CAPACITY_CODES:
+            if refusal.kind is RefusalKind.CAPACITY:
                 return LaunchResult(instance_ids=(), refusals=(refusal,))
+            if refusal.kind is RefusalKind.THROTTLED:
+                raise ComputeThrottled(refusal.message, code=refusal.code) from error
             if is_request_fault(refusal.code):
                 raise LaunchRefused(refusal.message, code=refusal.code) from error
             raise
@@ -119,7 +130,10 @@ class Ec2Compute:
         # Whatever the codes are, throttling among them, the token is used up and would give the same answer
         # again. Only a fault of the request itself is an error.
         refusals = tuple(
-            Refusal(code=item["ErrorCode"], message=item["ErrorMessage"]) for item in answer["Errors"]
+            Refusal(
+                kind=refusal_kind(item["ErrorCode"]), code=item["ErrorCode"], message=item["ErrorMessage"]
+            )
+            for item in answer["Errors"]
         )
         if not ids and refusals and all(is_request_fault(refusal.code) for refusal in refusals):
             raise LaunchRefused(refusals[0].message, code=refusals[0].code)
@@ -331,12 +345,22 @@ def _translated() -> Iterator[None]:
 
 def _refusal(error: ClientError) -> Refusal:
     details = error.response["Error"]
-    return Refusal(code=details["Code"], message=details["Message"])
+    code = details["Code"]
+    return Refusal(kind=refusal_kind(code), code=code, message=details["Message"])
 
 
 def is_request_fault(code: str) -> bool:
     """Whether a launch that met this code would meet it again, wherever and whenever it is tried."""
-    return code in REQUEST_FAULT_CODES or code.startswith("Invalid")
+    return code in REQUEST_FAULT_CODES or (code.startswith("Invalid") and code != GROUP_UNKNOWN_CODE)
+
+
+def refusal_kind(code: str) -> RefusalKind:
+    """What a launch that met this code may try next."""
+    if code in CAPACITY_CODES:
+        return RefusalKind.CAPACITY
+    if code in THROTTLING_CODES | UNAVAILABLE_CODES or code == GROUP_UNKNOWN_CODE:
+        return RefusalKind.THROTTLED
+    return RefusalKind.FAULT
 
 
 def _named(ids: Collection[str], message: str) -> set[str]:

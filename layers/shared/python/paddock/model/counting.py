@@ -2,6 +2,7 @@
 
 A limit is a capacity in nodes or in vCPU, and what is used of it. A bucket's maximum is the least of what its
 limits allow when nothing is used; what is available is the least of what each has left.
+Beside the limits stands what the cloud refused lately.
 """
 
 from __future__ import annotations
@@ -11,10 +12,16 @@ from typing import TYPE_CHECKING
 
 from paddock.model.base import MAX_NODES
 from paddock.model.definition import bucket_id
+from paddock.model.operation import SECOND_NS
 
 if TYPE_CHECKING:
     from paddock.model.definition import Bucket, ClusterDefinition, NodeArray
     from paddock.model.ledger import Ledger
+
+# How long a node array that throttles its capacity offers nothing after a refusal.
+THROTTLE_NS = 300 * SECOND_NS
+# For about this long EC2 is likely to refuse the same again.
+AVOIDANCE_NS = 180 * SECOND_NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +59,29 @@ class _Use:
 
 
 def count_bucket(
-    cluster: str, definition: ClusterDefinition, ledger: Ledger, array: NodeArray, bucket: Bucket
+    cluster: str, definition: ClusterDefinition, ledger: Ledger, array: NodeArray, bucket: Bucket, now: int
 ) -> BucketCounts:
-    """The counts of one bucket under all limits that hold for it."""
+    """The counts of one bucket under all limits that hold for it at ``now``, in ns since the epoch."""
     limits = _limits(cluster, definition, ledger, array, bucket)
+    key = bucket_id(cluster, array.name, bucket.machine_type)
+    is_closed = is_throttled(ledger, array, key, now)
     return BucketCounts(
         max_count=min(limit.max_count for limit in limits),
-        active_count=ledger.use(bucket_id(cluster, array.name, bucket.machine_type)).active,
-        available_count=min(limit.available_count for limit in limits),
+        active_count=ledger.use(key).active,
+        available_count=0 if is_closed else min(limit.available_count for limit in limits),
     )
+
+
+def is_throttled(ledger: Ledger, array: NodeArray, bucket_id: str, now: int) -> bool:
+    """Whether the bucket offers nothing now since the cloud refused it, as its node array wants it."""
+    since = ledger.since_capacity_failure(bucket_id, now)
+    return array.throttle_capacity and since is not None and since < THROTTLE_NS
+
+
+def is_avoided(ledger: Ledger, array: NodeArray, bucket_id: str, now: int) -> bool:
+    """Whether other buckets should be preferred to this one for now."""
+    since = ledger.since_capacity_failure(bucket_id, now)
+    return is_throttled(ledger, array, bucket_id, now) or (since is not None and since < AVOIDANCE_NS)
 
 
 def placement_group_room(bucket: Bucket, placed: int) -> int:

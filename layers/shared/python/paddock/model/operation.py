@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from paddock.model.identity import node_id
+from paddock.model.identity import node_id, node_index
 from paddock.model.names import NameSet
 from paddock.model.node import LaunchSpec, Node, NodeStatus, ShutdownPolicy, TargetState
 
@@ -44,12 +45,16 @@ class OperationState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeGroup:
-    """Nodes of one create that differ in id and name only. Their indexes follow each other from ``first``."""
+    """Nodes of one create that differ in id and name only. Their indexes follow each other from ``first``.
+
+    ``movable``: whether they may go to other buckets of their node array when theirs has no capacity.
+    """
 
     spec: LaunchSpec
     first: int
     names: dict[str, str]
     placement_group_id: str = ""
+    movable: bool = False
     keep_alive: bool = False
     fixed: bool = False
     off: bool = False
@@ -77,10 +82,12 @@ class LaunchBatch:
 class Operation:
     """One operation. Times are in ns since the epoch, ``finish_time`` 0 while it runs.
 
-    ``groups`` are the nodes of a create, ``node_ids`` (a ``NameSet`` document) those of any other action.
-    ``total`` counts the nodes it is about; ``errors`` holds a reason for each that cannot be changed now.
-    ``forced``: KeepAlive does not hold nodes back. ``launched_to``: so many of its nodes have been through
-    a launch call that was answered, or are not wanted any more. ``attempt`` counts workflow executions.
+    ``groups`` are the nodes of a create; ``offers`` the buckets of each node array that has movable ones, in
+    the definition's order and as they were when the nodes were asked for. ``node_ids`` (a ``NameSet``
+    document) are the nodes of any other action. ``total`` counts the nodes it is about; ``errors`` holds a
+    reason for each that cannot be changed now. ``forced``: KeepAlive does not hold nodes back.
+    ``launched_to``: none of so many of its nodes is still to be launched. ``attempt`` counts
+    workflow executions.
     """
 
     id: str
@@ -95,6 +102,7 @@ class Operation:
     finish_time: int = 0
     attempt: int = 1
     groups: tuple[NodeGroup, ...] = ()
+    offers: dict[str, tuple[LaunchSpec, ...]] = field(default_factory=dict)
     node_ids: dict[str, str] = field(default_factory=dict)
     forced: bool = False
     batch: LaunchBatch | None = None
@@ -115,6 +123,23 @@ class Operation:
         if self.action is Action.CREATE:
             return [node_id(self.id, index) for index in range(1, self.total + 1)]
         return sorted(NameSet.from_document(self.node_ids))
+
+    def places_left(self, node: Node) -> tuple[LaunchSpec, ...]:
+        """Where a node may go when its bucket has no capacity, in the order in which to try.
+
+        The bucket that was chosen for it came first, then come the others in the definition's order. What is
+        left follows from where the node is now, and so no bucket is tried twice.
+        """
+        if node.operation_id != self.id:
+            return ()
+        place = bisect_right(self.groups, node_index(node.id), key=lambda group: group.first) - 1
+        if place < 0 or not self.groups[place].movable:
+            return ()
+        chosen = self.groups[place].spec
+        offers = self.offers.get(chosen.node_array, ())
+        order = (chosen, *(offer for offer in offers if offer.bucket_id != chosen.bucket_id))
+        tried = [offer.bucket_id for offer in order].index(node.bucket_id) + 1
+        return order[tried:]
 
     def planned_nodes(self) -> list[Node]:
         """The records of a create's nodes as they are first written; each call gives the same."""

@@ -3,7 +3,8 @@
 Callers build on these promises, so every adapter and every fake keeps them:
 
 * ``launch`` is idempotent by ``client_token``: the same request again answers with the same instances and
-  launches nothing. The same token with other parameters is refused with ``LaunchRefused``.
+  launches nothing, also where the answer was a shortage: to ask for the rest takes a new token. The same
+  token with other parameters is refused with ``LaunchRefused``.
 * ``describe`` may lag behind ``launch`` by minutes: an instance that is absent from the answer is *not seen
   yet*, which is not the same as gone. An error is raised, never turned into an empty answer.
 * ``terminate``, ``stop`` and ``start`` are idempotent; they and ``restart`` report per instance, and one
@@ -65,20 +66,48 @@ class LaunchRequest:
     placement_group: str = ""
 
 
+class RefusalKind(StrEnum):
+    """What a refusal means for whoever asked.
+
+    ``CAPACITY``: not this machine here and now, but another may do. ``THROTTLED``: the same may do a little
+    later, under a new token. ``FAULT``: the request is at fault, or the cloud gave a reason that nobody
+    knows; asking again in any way is of no use.
+    """
+
+    CAPACITY = "capacity"
+    THROTTLED = "throttled"
+    FAULT = "fault"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
-    """Why fewer instances than asked for were launched: the cloud's code and its text."""
+    """Why fewer instances than asked for were launched: the kind, the cloud's code and its text."""
 
+    kind: RefusalKind
     code: str
     message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchResult:
-    """Ids of the launched instances, sorted, so that a repeated call pairs them with the same nodes."""
+    """Ids of the launched instances, sorted, so that a repeated call pairs them with the same nodes.
+
+    ``refusals`` are empty where nothing is missing.
+    """
 
     instance_ids: tuple[str, ...]
     refusals: tuple[Refusal, ...] = ()
+
+    @property
+    def shortage(self) -> RefusalKind:
+        """What to make of the instances that are missing, where the refusals are of several kinds.
+
+        As long as one place was merely throttled it may still have what the others lack; and a fault in one
+        place is none of those that lack capacity.
+        """
+        kinds = {refusal.kind for refusal in self.refusals}
+        graver = (RefusalKind.THROTTLED, RefusalKind.CAPACITY)
+        return next((kind for kind in graver if kind in kinds), RefusalKind.FAULT)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,18 +15,23 @@ if TYPE_CHECKING:
     from paddock.model.cluster import Cluster
     from paddock.model.definition import Bucket, NodeArray
     from paddock.model.node import Node
+    from paddock.ports.clock import Clock
     from paddock.ports.repository import Repository
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketStatus:
-    """One bucket with its counts, and the active count of each of its placement groups."""
+    """One bucket with its counts, and the active count of each of its placement groups.
+
+    ``since_capacity_failure`` is how long ago the cloud had too little for it, in ns; ``None`` for never.
+    """
 
     id: str
     array: NodeArray
     bucket: Bucket
     counts: BucketCounts
     placement_groups: dict[str, int]
+    since_capacity_failure: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,10 +43,11 @@ class ClusterStatus:
     nodes: Sequence[Node] | None
 
 
-def cluster_status(repository: Repository, name: str, *, with_nodes: bool) -> ClusterStatus:
+def cluster_status(repository: Repository, clock: Clock, name: str, *, with_nodes: bool) -> ClusterStatus:
     """The status of a cluster. Raises ``NotFound``."""
     cluster = require_cluster(repository, name)
     ledger = require_ledger(repository, name)
+    now = clock.now()
     buckets = []
     for array, bucket in cluster.definition.buckets():
         key = bucket_id(name, array.name, bucket.machine_type)
@@ -50,8 +56,9 @@ def cluster_status(repository: Repository, name: str, *, with_nodes: bool) -> Cl
                 id=key,
                 array=array,
                 bucket=bucket,
-                counts=count_bucket(name, cluster.definition, ledger, array, bucket),
+                counts=count_bucket(name, cluster.definition, ledger, array, bucket, now),
                 placement_groups=ledger.use(key).placement_groups,
+                since_capacity_failure=ledger.since_capacity_failure(key, now),
             )
         )
     nodes = repository.nodes(name) if with_nodes else None

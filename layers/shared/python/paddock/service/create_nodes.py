@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from paddock.errors import DuplicateRequest, InvalidRequest
 from paddock.model.base import MAX_NODES
-from paddock.model.counting import count_bucket, placement_group_room
+from paddock.model.counting import count_bucket, is_avoided, is_throttled, placement_group_room
 from paddock.model.definition import bucket_id
 from paddock.model.identity import new_operation_id, next_revision
 from paddock.model.names import PLACEHOLDER, NameSet
@@ -62,9 +62,9 @@ def create_nodes(
             require_new_request(repository, cluster_name, request.request_id)
         cluster = require_cluster(repository, cluster_name)
         ledger = require_ledger(repository, cluster_name)
-        plan = _Plan(cluster, ledger)
-        added = [plan.add(line) for line in request.sets]
         now = clock.now()
+        plan = _Plan(cluster, ledger, now)
+        added = [plan.add(line) for line in request.sets]
         total = sum(line.count for line in added)
         reasons = "; ".join(dict.fromkeys(line.message for line in added if line.message))
         operation = Operation(
@@ -79,6 +79,7 @@ def create_nodes(
             total=total,
             request_id=request.request_id or "",
             groups=tuple(plan.groups),
+            offers=plan.offers,
             error="" if total else reasons,
         )
         repository.commit(
@@ -139,12 +140,14 @@ def record_operation(operation: Operation) -> list[Put]:
 class _Plan:
     """The ledger as it becomes while sets are added to it, and the nodes that they make."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger) -> None:
+    def __init__(self, cluster: Cluster, ledger: Ledger, now: int) -> None:
         self._cluster = cluster
+        self._now = now
         self._names = NameSet.from_document(ledger.names)
         self._next_index = 1
         self.ledger = ledger
         self.groups: list[NodeGroup] = []
+        self.offers: dict[str, tuple[LaunchSpec, ...]] = {}
 
     def add(self, line: NodeSet) -> Added:
         """Add as many nodes of a set as there is room and there are names for."""
@@ -165,7 +168,10 @@ class _Plan:
         )
 
     def _choose(self, line: NodeSet, array: NodeArray) -> tuple[Bucket, int, str]:
-        """The first bucket that takes the whole set, or else the first that matches at all; and its room."""
+        """The first bucket that takes the whole set, or else the first that matches at all; and its room.
+
+        Those that the cloud refused lately come last.
+        """
         if line.definition is None:
             candidates = list(array.buckets)
         else:
@@ -181,20 +187,27 @@ class _Plan:
             # A node that is off uses up no limits.
             room = max(0, MAX_NODES - self.ledger.node_count)
             return matching[0], room, f"a cluster holds at most {MAX_NODES} nodes"
-        choices = [(bucket, *self._room(line, array, bucket)) for bucket in matching or candidates]
+        ordered = sorted(matching or candidates, key=lambda bucket: self._is_avoided(array, bucket))
+        choices = [(bucket, *self._room(line, array, bucket)) for bucket in ordered]
         return next((choice for choice in choices if choice[1] >= line.count), choices[0])
+
+    def _is_avoided(self, array: NodeArray, bucket: Bucket) -> bool:
+        key = bucket_id(self._cluster.name, array.name, bucket.machine_type)
+        return is_avoided(self.ledger, array, key, self._now)
 
     def _room(self, line: NodeSet, array: NodeArray, bucket: Bucket) -> tuple[int, str]:
         available = count_bucket(
-            self._cluster.name, self._cluster.definition, self.ledger, array, bucket
+            self._cluster.name, self._cluster.definition, self.ledger, array, bucket, self._now
         ).available_count
+        key = bucket_id(self._cluster.name, array.name, bucket.machine_type)
         reason = f"limits and quotas leave room for {available} of {bucket.machine_type} in {array.name}"
+        if is_throttled(self.ledger, array, key, self._now):
+            reason = f"there was no capacity for {bucket.machine_type} in {array.name} a moment ago"
         if line.placement_group_id is None:
             return available, reason
         other = self._other_bucket_with(line.placement_group_id, array, bucket)
         if other is not None:
             return 0, f"placement group {line.placement_group_id} has machine type {other.machine_type}"
-        key = bucket_id(self._cluster.name, array.name, bucket.machine_type)
         placed = self.ledger.use(key).placement_groups.get(line.placement_group_id, 0)
         room = placement_group_room(bucket, placed)
         if room < available:
@@ -222,7 +235,14 @@ class _Plan:
         use = use.changed(active=0 if off else len(names), nodes=len(names), placement_group=group)
         for name in names:
             self._names.add(name)
-        self.ledger = replace(self.ledger.with_use(spec.bucket_id, use), names=self._names.to_document())
+        ledger = self.ledger.with_use(spec.bucket_id, use).with_placed(array.name, group, len(names))
+        self.ledger = replace(ledger, names=self._names.to_document())
+        # A machine type that was asked for is what is meant, and a placement group has one machine type.
+        movable = line.definition is None and not group and len(array.buckets) > 1
+        if movable:
+            self.offers[array.name] = tuple(
+                _launch_spec(self._cluster.name, array, one) for one in array.buckets
+            )
         configuration = attributes.pop("Configuration", None)
         self.groups.append(
             NodeGroup(
@@ -230,6 +250,7 @@ class _Plan:
                 first=self._next_index,
                 names=NameSet(names).to_document(),
                 placement_group_id=group,
+                movable=movable,
                 keep_alive=bool(attributes.pop("KeepAlive", False)),
                 fixed=bool(attributes.pop("Fixed", False)),
                 off=off,

@@ -193,7 +193,7 @@ class _Marking:
         try:
             after = act(node, self._operation, now)
             if after.counted and not node.counted:
-                self._count(node)
+                self._count(node, now)
             self.writes.append(Put(after, was=node))
         except RefusedError as refusal:
             self.refused.append((node, str(refusal)))
@@ -206,13 +206,14 @@ class _Marking:
         after = replace(self._ledger, revision=next_revision(now, ledger.revision))
         return [Check(cluster), Put(after, was=ledger)]
 
-    def _count(self, node: Node) -> None:
+    def _count(self, node: Node, now: int) -> None:
         cluster, ledger = self._limits()
         found = cluster.definition.array(node.spec.node_array)
         bucket = found.bucket(node.spec.machine_type) if found else None
         if found is None or bucket is None:
             raise RefusedError("the node's bucket must be in the cluster's definition")
-        if not count_bucket(cluster.name, cluster.definition, ledger, found, bucket).available_count:
+        counts = count_bucket(cluster.name, cluster.definition, ledger, found, bucket, now)
+        if not counts.available_count:
             raise RefusedError(f"limits and quotas leave no room for {bucket.machine_type} in {found.name}")
         use = ledger.use(node.bucket_id).changed(active=1, placement_group=node.placement_group_id)
         self._ledger = ledger.with_use(node.bucket_id, use)

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from paddock.ports.clock import Clock
     from paddock.ports.repository import Repository, Write
 
-# One write of each transaction is the ledger's.
-_NODES_PER_WRITE = MAX_WRITES - 1
+# Of each transaction, one write is the ledger's, and one is left for what else the decision was based on.
+_NODES_PER_WRITE = MAX_WRITES - 2
 
 
 def release_nodes(
@@ -36,7 +36,7 @@ def release_nodes(
         writes: list[Write] = [Put(after, was=node) for node, after in pairs]
         return ledger.without_active(node for node, _ in pairs), writes
 
-    _settle(repository, clock, cluster, ids, settle)
+    settle_nodes(repository, clock, cluster, ids, settle)
 
 
 def remove_nodes(
@@ -54,16 +54,21 @@ def remove_nodes(
         writes = [Put(switched_off(node, clock.now()), was=node) for node in kept]
         return after, [*writes, *(Delete(node) for node in removed)]
 
-    _settle(repository, clock, cluster, ids, settle)
+    settle_nodes(repository, clock, cluster, ids, settle)
 
 
-def _settle(
+def settle_nodes(
     repository: Repository,
     clock: Clock,
     cluster: str,
     ids: Collection[str],
     settle: Callable[[Ledger, Sequence[Node]], tuple[Ledger, list[Write]]],
 ) -> None:
+    """Change these nodes, as far as they exist, and the ledger together, some at a time.
+
+    ``settle`` is given them as they are, and answers the ledger as it becomes with the writes of the nodes
+    and at most one other; no writes, no change. It is asked again when another was faster.
+    """
     ordered = sorted(ids)
     for start in range(0, len(ordered), _NODES_PER_WRITE):
         chunk = ordered[start : start + _NODES_PER_WRITE]

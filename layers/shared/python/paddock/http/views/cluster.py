@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from paddock.http.views.node import node_view
 from paddock.model.base import MAX_NODES
 from paddock.model.node import NodeStatus
+from paddock.model.operation import SECOND_NS
 
 if TYPE_CHECKING:
     from paddock.model.cluster import Cluster
@@ -96,7 +97,7 @@ def _bucket_view(status: ClusterStatus, one: BucketStatus) -> dict[str, Any]:
         ],
         "valid": True,
         "invalidReason": "",
-        "lastCapacityFailure": _NEVER,
+        "lastCapacityFailure": _seconds(one.since_capacity_failure),
         "virtualMachine": {
             "vcpuCount": cores,
             "pcpuCount": _or(bucket.pcpu_count, cores),
@@ -110,6 +111,10 @@ def _bucket_view(status: ClusterStatus, one: BucketStatus) -> dict[str, Any]:
             node.name for node in status.nodes if node.bucket_id == one.id and node.counted
         ]
     return view
+
+
+def _seconds(nanoseconds: int | None) -> float:
+    return _NEVER if nanoseconds is None else nanoseconds / SECOND_NS
 
 
 def _or(value: int | None, default: int) -> int:

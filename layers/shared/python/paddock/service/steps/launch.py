@@ -9,13 +9,14 @@ from paddock.errors import ComputeThrottled, ComputeUnavailable, LaunchRefused
 from paddock.model.identity import next_revision
 from paddock.model.node import NodeStatus, TargetState
 from paddock.model.operation import Action, LaunchBatch
-from paddock.ports.compute import LaunchRequest, LaunchResult, Refusal
+from paddock.ports.compute import LaunchRequest, LaunchResult, Refusal, RefusalKind
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.contention import commit_each, until_won
 from paddock.service.manage_nodes import prepare
-from paddock.service.observation import deallocated, failed
+from paddock.service.observation import deallocated
 from paddock.service.read_nodes import nodes_of
 from paddock.service.settling import release_nodes
+from paddock.service.shortage import is_waiting, settle_shortage
 from paddock.service.steps.outcome import Next, Outcome, wait
 
 if TYPE_CHECKING:
@@ -35,8 +36,9 @@ def launch(repository: Repository, compute: Compute, clock: Clock, operation_id:
     """Launch the next batch of an operation's nodes; start its stopped instances, or reboot those to restart.
 
     The batch is on record before the call, and its token derives from it: after a crash anywhere, the next
-    run makes the same call again and gets the same instances. What was not launched is Failed, with its
-    limits given back. Once the deadline has passed nothing more is launched.
+    run makes the same call again and gets the same instances. Nodes that got none for want of capacity go to
+    their next bucket, which is another batch; with none left they are Failed, and their limits given back.
+    Throttled, they are asked for again after a wait. Once the deadline has passed nothing more is launched.
     """
     operation = repository.operation(operation_id)
     if operation is None or not operation.is_running:
@@ -59,16 +61,14 @@ def launch(repository: Repository, compute: Compute, clock: Clock, operation_id:
         return wait(polls)
     except LaunchRefused as refused:
         result = LaunchResult(
-            instance_ids=(), refusals=(Refusal(code=refused.facts["code"], message=refused.message),)
+            instance_ids=(),
+            refusals=(Refusal(kind=RefusalKind.FAULT, code=refused.facts["code"], message=refused.message),),
         )
-    _assign(repository, clock, operation, operation.batch, result)
-    operation = _close_batch(repository, clock, operation, operation.batch)
-    return Outcome(Next.LAUNCH) if operation.launched_to < operation.total else wait(polls)
-
-
-def needs_instance(node: Node) -> bool:
-    """Whether an instance is still to be launched for the node."""
-    return node.status is NodeStatus.ACQUIRING and node.is_wanted and not node.instance_ids
+    left = _assign(repository, clock, operation, operation.batch, result)
+    operation = _close_batch(repository, clock, operation, operation.batch, left)
+    is_throttled = bool(left) and result.shortage is RefusalKind.THROTTLED
+    more = operation.launched_to < operation.total and not is_throttled
+    return Outcome(Next.LAUNCH) if more else wait(polls)
 
 
 def _use_instances(
@@ -114,7 +114,7 @@ def _open_batch(repository: Repository, clock: Clock, operation: Operation) -> O
     waiting = [
         (places[node.id], node)
         for node in nodes
-        if places[node.id] > operation.launched_to and node.launcher == operation.id and needs_instance(node)
+        if places[node.id] > operation.launched_to and node.launcher == operation.id and is_waiting(node)
     ]
     if not waiting:
         return _save(repository, clock, operation, replace(operation, launched_to=operation.total))
@@ -166,8 +166,11 @@ def cloud_placement_group(cluster: str, batch: LaunchBatch) -> str:
 
 def _assign(
     repository: Repository, clock: Clock, operation: Operation, batch: LaunchBatch, result: LaunchResult
-) -> None:
-    """Give the i-th instance to the i-th node of the batch; nodes that are left without one fail."""
+) -> list[str]:
+    """Give the i-th instance to the i-th node of the batch; settles those that are left without one.
+
+    Answers the ids of the latter: they are the last ones of the batch.
+    """
     ids = operation.ids()[batch.first - 1 : batch.first - 1 + batch.count]
     instances = dict(zip(ids, result.instance_ids, strict=False))
 
@@ -182,14 +185,9 @@ def _assign(
             raise WriteConflictError(conflicts)
 
     until_won(clock, attempt)
-    reason = _shortage(result, batch)
-    release_nodes(
-        repository,
-        clock,
-        operation.cluster,
-        [identity for identity in ids if identity not in instances],
-        lambda node: failed(node, reason, clock.now()) if node.is_wanted else node,
-    )
+    left = ids[len(instances) :]
+    settle_shortage(repository, clock, operation, batch, left, result)
+    return left
 
 
 def _launched(node: Node, instance_id: str, now: int) -> Node:
@@ -199,20 +197,18 @@ def _launched(node: Node, instance_id: str, now: int) -> Node:
         instance_id=instance_id,
         launched_at=now,
         status=NodeStatus.PREPARING if node.is_wanted else node.status,
+        status_message="",
     )
 
 
-def _shortage(result: LaunchResult, batch: LaunchBatch) -> str:
-    reasons = "; ".join(dict.fromkeys(f"{refusal.code}: {refusal.message}" for refusal in result.refusals))
-    return (
-        reasons
-        or f"{len(result.instance_ids)} of {batch.count} instances were launched, with no reason given"
-    )
-
-
-def _close_batch(repository: Repository, clock: Clock, operation: Operation, batch: LaunchBatch) -> Operation:
-    after = replace(operation, batch=None, launched_to=batch.first + batch.count - 1)
-    return _save(repository, clock, operation, after)
+def _close_batch(
+    repository: Repository, clock: Clock, operation: Operation, batch: LaunchBatch, left: Sequence[str]
+) -> Operation:
+    """Pass the batch; but not beyond its launched nodes where any of the others is still to be launched."""
+    last = batch.first + batch.count - 1
+    if left and any(is_waiting(node) for node in repository.nodes_by_id(operation.cluster, left)):
+        last -= len(left)
+    return _save(repository, clock, operation, replace(operation, batch=None, launched_to=last))
 
 
 def _save(repository: Repository, clock: Clock, before: Operation, after: Operation) -> Operation:

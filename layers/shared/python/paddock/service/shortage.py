@@ -1,0 +1,131 @@
+"""Nodes that a launch left without an instance: another bucket, another time, or Failed."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from paddock.model.counting import count_bucket
+from paddock.model.identity import next_revision
+from paddock.model.node import NodeStatus
+from paddock.ports.compute import RefusalKind
+from paddock.ports.repository import Check, Put
+from paddock.service.observation import failed
+from paddock.service.settling import settle_nodes
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Sequence
+
+    from paddock.model.cluster import Cluster
+    from paddock.model.ledger import Ledger
+    from paddock.model.node import LaunchSpec, Node
+    from paddock.model.operation import LaunchBatch, Operation
+    from paddock.ports.clock import Clock
+    from paddock.ports.compute import LaunchResult
+    from paddock.ports.repository import Repository, Write
+
+
+def is_waiting(node: Node) -> bool:
+    """Whether the node is still to be launched."""
+    return node.status is NodeStatus.ACQUIRING and node.is_wanted and not node.instance_ids
+
+
+def settle_shortage(
+    repository: Repository,
+    clock: Clock,
+    operation: Operation,
+    batch: LaunchBatch,
+    ids: Collection[str],
+    result: LaunchResult,
+) -> None:
+    """Decide what becomes of the nodes of a batch that got no instance.
+
+    Throttled, they wait as they are. Without capacity each goes to the next bucket that it may be in and that
+    has room for it; the ledger moves the counts in the same transactions, and remembers the refusal. A node
+    with no place left has failed, and its limits are given back. Doing it twice is the same as once: a node
+    that has been moved or has failed is no longer in the batch's bucket and waiting.
+    """
+    if not ids or result.shortage is RefusalKind.THROTTLED:
+        return
+
+    def settle(ledger: Ledger, nodes: Sequence[Node]) -> tuple[Ledger, list[Write]]:
+        left = [node for node in nodes if is_waiting(node) and node.bucket_id == batch.spec.bucket_id]
+        if not left:
+            return ledger, []
+        now = clock.now()
+        if result.shortage is not RefusalKind.CAPACITY:
+            return ledger.without_active(left), [
+                Put(failed(node, _reason(node, batch, result), now), was=node) for node in left
+            ]
+        cluster = repository.cluster(operation.cluster)
+        move = _Move(
+            cluster, ledger.with_capacity_failure(batch.spec.bucket_id, now).without_active(left), now
+        )
+        writes: list[Write] = []
+        for places, alike in groupby(left, operation.places_left):
+            for node, spec in move.place(list(alike), places):
+                after = (
+                    failed(node, _reason(node, batch, result), now)
+                    if spec is None
+                    else _moved(node, spec, result, now)
+                )
+                writes.append(Put(after, was=node))
+        return move.ledger, [*writes, *([Check(cluster)] if cluster is not None else ())]
+
+    settle_nodes(repository, clock, operation.cluster, ids, settle)
+
+
+class _Move:
+    """The ledger as it becomes while nodes, whose limits are given back already, take new places."""
+
+    def __init__(self, cluster: Cluster | None, ledger: Ledger, now: int) -> None:
+        self._cluster = cluster
+        self._now = now
+        self.ledger = ledger
+
+    def place(
+        self, nodes: Sequence[Node], places: Sequence[LaunchSpec]
+    ) -> Iterator[tuple[Node, LaunchSpec | None]]:
+        """Each node with its new place, the first that has room; ``None`` where none has."""
+        left = nodes
+        for spec in places:
+            room = self._room(spec) if left else 0
+            moving, left = left[:room], left[room:]
+            if moving:
+                self.ledger = self.ledger.with_moved(moving, spec.bucket_id)
+                yield from ((node, spec) for node in moving)
+        yield from ((node, None) for node in left)
+
+    def _room(self, spec: LaunchSpec) -> int:
+        """Room under the limits as they are now, whatever they were when the nodes were asked for."""
+        definition = self._cluster.definition if self._cluster else None
+        array = definition.array(spec.node_array) if definition else None
+        bucket = array.bucket(spec.machine_type) if array else None
+        if self._cluster is None or array is None or bucket is None:
+            return 0
+        counts = count_bucket(
+            self._cluster.name, self._cluster.definition, self.ledger, array, bucket, self._now
+        )
+        return counts.available_count
+
+
+def _moved(node: Node, spec: LaunchSpec, result: LaunchResult, now: int) -> Node:
+    codes = ", ".join(dict.fromkeys(refusal.code for refusal in result.refusals))
+    refused = f"no capacity for {node.spec.machine_type} ({codes})"
+    return replace(
+        node,
+        revision=next_revision(now, node.revision),
+        spec=spec,
+        status_message=f"{node.status_message}, {refused}" if node.status_message else refused,
+    )
+
+
+def _reason(node: Node, batch: LaunchBatch, result: LaunchResult) -> str:
+    """Why the node has no instance, with what was tried before."""
+    reasons = "; ".join(dict.fromkeys(f"{refusal.code}: {refusal.message}" for refusal in result.refusals))
+    reason = (
+        reasons
+        or f"{len(result.instance_ids)} of {batch.count} instances were launched, with no reason given"
+    )
+    return f"{reason}; before that, {node.status_message}" if node.status_message else reason
