@@ -16,6 +16,7 @@ METHODS = {
     "/clusters/{cluster}/nodes": ["GET"],
     "/clusters/{cluster}/nodes/create": ["POST"],
     "/clusters/{cluster}/nodes/terminate": ["POST"],
+    "/clusters/{cluster}/scale/{nodearray}": ["POST"],
     "/operations": ["GET"],
     "/operations/{operation}": ["GET"],
     "/virtual_clusters": ["GET", "POST"],

@@ -16,6 +16,7 @@ PATHS = [
     "/clusters/none/nodes",
     "/clusters/none/nodes/create",
     "/clusters/none/nodes/terminate",
+    "/clusters/none/scale/none",
     "/operations",
     "/operations/none",
     "/virtual_clusters",

@@ -41,6 +41,7 @@ EFFECTS = {
         "DeleteVirtualCluster",
         "Finish",
         "Reconcile",
+        "ScaleNodes",
         "TerminateNodes",
     },
 }

@@ -22,6 +22,7 @@ ROUTES = {
     ("GET", "/clusters/{cluster}/nodes"): "list_nodes",
     ("POST", "/clusters/{cluster}/nodes/create"): "create_nodes",
     ("POST", "/clusters/{cluster}/nodes/terminate"): "terminate_nodes",
+    ("POST", "/clusters/{cluster}/scale/{nodearray}"): "scale_nodes",
     ("GET", "/operations"): "list_operations",
     ("GET", "/operations/{operation}"): "get_operation",
     ("POST", "/virtual_clusters"): "write_virtual_cluster",

@@ -25,6 +25,7 @@ from paddock.service import (
     lookup,
     operations,
     read_nodes,
+    scale_nodes,
     terminate_nodes,
     virtual_clusters,
 )
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         ClusterWrite,
         NodeCreationRequest,
         NodeManagementRequest,
+        ScaleRequest,
         VirtualClusterWrite,
     )
     from paddock.model.virtual_cluster import VirtualCluster
@@ -135,6 +137,13 @@ def list_nodes(
 def add_nodes(cluster: str, body: NodeCreationRequest) -> tuple[Operation, list[create_nodes.Added]]:
     """See ``create_nodes.create_nodes``."""
     return create_nodes.create_nodes(repository(), workflows(), clock(), cluster, body)
+
+
+def scale_node_array(
+    cluster: str, node_array: str, body: ScaleRequest
+) -> tuple[Operation, list[create_nodes.Added]]:
+    """See ``scale_nodes.scale_nodes``."""
+    return scale_nodes.scale_nodes(repository(), workflows(), clock(), cluster, node_array, body)
 
 
 def end_nodes(
