@@ -23,6 +23,7 @@ METHODS = {
     "/clusters/{cluster}/nodes/start": ["POST"],
     "/clusters/{cluster}/nodes/terminate": ["POST"],
     "/cloud/actions/retry/{cluster}": ["POST"],
+    "/clusters/{cluster}/scale/{nodearray}": ["POST"],
     "/operations": ["GET"],
     "/operations/{operation}": ["GET"],
     "/virtual_clusters": ["GET", "POST"],

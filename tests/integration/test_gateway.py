@@ -23,6 +23,7 @@ PATHS = [
     "/clusters/none/nodes/start",
     "/clusters/none/nodes/terminate",
     "/cloud/actions/retry/none",
+    "/clusters/none/scale/none",
     "/operations",
     "/operations/none",
     "/virtual_clusters",

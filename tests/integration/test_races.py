@@ -84,3 +84,16 @@ def test_sixteen_creates_for_ten_places_add_ten(client: Client) -> None:
     names = [node["Name"] for node in nodes(client, cluster)]
     assert sorted(names) == sorted(f"ondemand-{number}" for number in range(1, 11))
     assert only_bucket(client, cluster)["availableCount"] == 0
+
+
+def test_scales_at_one_time_reach_their_total_and_do_not_exceed_it(client: Client) -> None:
+    cluster = new_cluster(client)
+    path = f"/clusters/{cluster}/scale/ondemand"
+    replies = together(8, lambda number: client.post(f"{path}?totalNodeCount={number}"))
+    assert statuses(replies) == {202: 8}
+    assert len(nodes(client, cluster)) == 7
+    assert client.post(path, {"totalCoreCount": 29}).json()["sets"] == [{"added": 1}]
+    assert client.post(f"{path}?totalCoreCount=4", {"totalNodeCount": 1}).status == 409
+    assert client.post(f"/clusters/{cluster}/scale/none", {"totalNodeCount": 1}).status == 404
+    assert finished(client, replies[7].json()["operationId"])["state"] == "Succeeded"
+    assert len(nodes(client, cluster)) == 8

@@ -35,6 +35,7 @@ TABLE_ACTIONS = {
     "GetClusterStatus": "GetItem Query",
     "ListNodes": "GetItem BatchGetItem Query",
     "CreateNodes": "GetItem PutItem ConditionCheckItem",
+    "ScaleNodes": "GetItem PutItem ConditionCheckItem",
     "TerminateNodes": "GetItem BatchGetItem Query PutItem",
     "ShutdownNodes": "GetItem BatchGetItem Query PutItem",
     "DeallocateNodes": "GetItem BatchGetItem Query PutItem",
@@ -85,6 +86,7 @@ EFFECTS = {
         "RetryFailedNodes",
         "ShutdownNodes",
         "StartNodes",
+        "ScaleNodes",
         "TerminateNodes",
     },
 }

@@ -29,6 +29,7 @@ ROUTES = {
     ("POST", "/clusters/{cluster}/nodes/restart"): "restart_nodes",
     ("POST", "/clusters/{cluster}/nodes/reimage"): "reimage_nodes",
     ("POST", "/cloud/actions/retry/{cluster}"): "retry_failed_nodes",
+    ("POST", "/clusters/{cluster}/scale/{nodearray}"): "scale_nodes",
     ("GET", "/operations"): "list_operations",
     ("GET", "/operations/{operation}"): "get_operation",
     ("POST", "/virtual_clusters"): "write_virtual_cluster",

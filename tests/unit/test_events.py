@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from paddock import bootstrap
+from paddock.model.identity import new_operation_id
 from paddock.service import create_nodes
 from paddock.service.authentication import Authenticator
 from paddock.settings import Settings
@@ -45,6 +46,7 @@ STORY: tuple[tuple[str, str, int | str], ...] = (
     ("api", "retry_failed_nodes", 200),
     ("api", "shutdown_nodes", 202),
     ("api", "remove_nodes", 202),
+    ("api", "scale_nodes", 202),
     ("api", "terminate_nodes", 202),
     ("api", "delete_cluster", 409),
     ("api", "unmatched", 405),
@@ -85,8 +87,11 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         ("_authenticator", Authenticator(LocalCredentials(), world.clock)),
     ):
         monkeypatch.setattr(bootstrap, name, lambda made=made: made)
-    operation_id = event("workflow/launch")["operationId"]
-    monkeypatch.setattr(create_nodes, "new_operation_id", lambda _now: operation_id)
+    # The first create is the one that the workflow's events are about.
+    first = iter([event("workflow/launch")["operationId"]])
+    monkeypatch.setattr(
+        create_nodes, "new_operation_id", lambda now: next(first, None) or new_operation_id(now)
+    )
     return world
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from paddock.errors import InvalidRequest, MalformedBody, PaddockError
 from paddock.http.request import Request, parse_json
-from paddock.model.requests import NodeCreationRequest, VirtualClusterWrite
+from paddock.model.requests import NodeCreationRequest, ScaleRequest, VirtualClusterWrite
 from tests.fakes.world import World
 
 BODY = '{"virtualClusterId":"Grüße"}'
@@ -204,6 +204,65 @@ def test_a_limit_is_a_whole_number(text: str | None, limit: int | None) -> None:
 def test_a_limit_out_of_range_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest, match="maxResults must be"):
         Request({"queryStringParameters": {"maxResults": text}}).limit("maxResults", 1_000)
+
+
+@pytest.mark.parametrize(("text", "count"), [(None, None), ("0", 0), ("1000000000", 10**9)])
+def test_a_count_is_a_whole_number_and_may_be_0(text: str | None, count: int | None) -> None:
+    event = {"queryStringParameters": None if text is None else {"total": text}}
+    assert Request(event).count("total") == count
+
+
+@pytest.mark.parametrize("text", ["1000000001", "-1", "1.0", "", "x", "٣", "9" * 5_000])
+def test_a_count_out_of_range_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRequest, match="total must be a whole number from 0"):
+        Request({"queryStringParameters": {"total": text}}).count("total")
+
+
+@pytest.mark.parametrize(
+    ("body", "in_query", "expected"),
+    [
+        (None, {}, (None, None)),
+        ("", {"totalNodeCount": 3}, (3, None)),
+        ("{}", {"totalNodeCount": 0, "totalCoreCount": None}, (0, None)),
+        ('{"totalNodeCount": 3}', {"totalNodeCount": None}, (3, None)),
+        ('{"totalNodeCount": 3}', {"totalNodeCount": 3}, (3, None)),
+        ('{"totalNodeCount": null}', {"totalNodeCount": 3}, (3, None)),
+        ('{"totalNodeCount": null}', {"totalCoreCount": 3}, (None, 3)),
+    ],
+)
+def test_fields_may_stand_in_the_query_or_in_the_body(
+    body: str | None, in_query: dict[str, Any], expected: tuple[int | None, int | None]
+) -> None:
+    found = Request({"body": body}).body(ScaleRequest, in_query)
+    assert (found.total_node_count, found.total_core_count) == expected
+
+
+@pytest.mark.parametrize(
+    ("body", "in_query", "told"),
+    [
+        ('{"totalNodeCount": 3}', {"totalNodeCount": 4}, "totalNodeCount must be the same"),
+        ('{"totalNodeCount": 0}', {"totalNodeCount": 4}, "totalNodeCount must be the same"),
+        ('{"totalNodeCount": 3}', {"totalCoreCount": 3}, "not both"),
+        ('{"totalNodeCount": 3, "totalCoreCount": 3}', {}, "not both"),
+        (None, {"totalNodeCount": 0, "totalCoreCount": 0}, "not both"),
+        ('{"totalNodeCount": true}', {"totalNodeCount": 1}, "totalNodeCount"),
+        ('{"totalNodeCount": "1"}', {}, "totalNodeCount"),
+        ("[]", {"totalNodeCount": 1}, "the body"),
+        ("null", {}, "the body"),
+        ('{"requestId": "a"}', {"requestId": "b"}, "requestId must be the same"),
+        (None, {"requestId": "ü"}, "requestId"),
+    ],
+)
+def test_fields_that_contradict_or_break_a_rule_are_refused_wherever_they_stand(
+    body: str | None, in_query: dict[str, Any], told: str
+) -> None:
+    with pytest.raises(InvalidRequest, match=told):
+        Request({"body": body}).body(ScaleRequest, in_query)
+
+
+def test_a_body_that_is_no_json_is_malformed_also_where_none_is_needed() -> None:
+    with pytest.raises(MalformedBody):
+        Request({"body": "totalNodeCount=3"}).body(ScaleRequest, {})
 
 
 @pytest.mark.parametrize("stage", ["", "/v1", "/_aws/execute-api/paddock/v1"])

@@ -26,6 +26,7 @@ from paddock.service import (
     manage_nodes,
     operations,
     read_nodes,
+    scale_nodes,
     virtual_clusters,
 )
 from paddock.service.steps import finish, launch, poll, terminate
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
         ClusterWrite,
         NodeCreationRequest,
         NodeManagementRequest,
+        ScaleRequest,
         VirtualClusterWrite,
     )
     from paddock.model.virtual_cluster import VirtualCluster
@@ -147,6 +149,13 @@ def act_on_nodes(
 def retry_failed(cluster: str) -> Operation:
     """See ``manage_nodes.retry_failed``."""
     return manage_nodes.retry_failed(repository(), workflows(), clock(), cluster)
+
+
+def scale_node_array(
+    cluster: str, node_array: str, body: ScaleRequest
+) -> tuple[Operation, list[create_nodes.Added]]:
+    """See ``scale_nodes.scale_nodes``."""
+    return scale_nodes.scale_nodes(repository(), workflows(), clock(), cluster, node_array, body)
 
 
 def get_operation(operation_id: str) -> tuple[Operation, Sequence[Node]]:

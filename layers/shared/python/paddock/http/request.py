@@ -12,6 +12,7 @@ from urllib.parse import unquote
 from pydantic import BaseModel, ValidationError
 
 from paddock.errors import InvalidRequest, MalformedBody
+from paddock.model.base import MAX_COUNT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,15 +55,11 @@ class Request:
 
     def limit(self, name: str, most: int) -> int | None:
         """A query parameter that is a whole number from 1 to ``most``. Raises ``InvalidRequest``."""
-        text = self.query(name)
-        if text is None:
-            return None
-        if not (
-            text.isascii() and text.isdigit() and len(text) < len(str(most)) + 1 and 1 <= int(text) <= most
-        ):
-            msg = f"{name} must be a whole number from 1 to {most}"
-            raise InvalidRequest(msg)
-        return int(text)
+        return self._whole_number(name, 1, most)
+
+    def count(self, name: str) -> int | None:
+        """A query parameter that is a count, 0 included. Raises ``InvalidRequest``."""
+        return self._whole_number(name, 0, MAX_COUNT)
 
     def revision(self, in_body: int | None = None) -> int | None:
         """The revision that the client says it read: in ``If-Match``, in the body, or in the query.
@@ -79,9 +76,16 @@ class Request:
             raise InvalidRequest(msg)
         return told.pop() if told else None
 
-    def body(self, model: type[Model]) -> Model:
-        """The body as a document of this kind. Raises ``MalformedBody`` and ``InvalidRequest``."""
-        document = parse_json(self._text())
+    def body(self, model: type[Model], in_query: Mapping[str, Any] | None = None) -> Model:
+        """The body as a document of this kind. Raises ``MalformedBody`` and ``InvalidRequest``.
+
+        ``in_query`` is what the query says of the document's fields, ``None`` for nothing. With it there need
+        be no body; what stands in both must be the same.
+        """
+        text = self._text()
+        document = {} if in_query is not None and not text else parse_json(text)
+        if in_query and isinstance(document, dict):
+            document = _completed(document, in_query)
         try:
             return model.model_validate(document)
         except ValidationError as error:
@@ -94,6 +98,16 @@ class Request:
         """
         up_to_root = "../" * (self.url_path.count("/") - 1)
         return {"Location": f"{up_to_root}operations/{operation_id}"}
+
+    def _whole_number(self, name: str, least: int, most: int) -> int | None:
+        text = self.query(name)
+        if text is None:
+            return None
+        is_short = text.isascii() and text.isdigit() and len(text) <= len(str(most))
+        if not (is_short and least <= int(text) <= most):
+            msg = f"{name} must be a whole number from {least} to {most}"
+            raise InvalidRequest(msg)
+        return int(text)
 
     def _text(self) -> str:
         text: str = self._event.get("body") or ""
@@ -132,6 +146,15 @@ def parse_json(text: str) -> Any:
         msg = f"the body must be a JSON document: {reason[:200]}"
         raise MalformedBody(msg) from error
     return document
+
+
+def _completed(document: dict[str, Any], in_query: Mapping[str, Any]) -> dict[str, Any]:
+    told = {name: value for name, value in in_query.items() if value is not None}
+    for name, value in told.items():
+        if document.get(name) is not None and document[name] != value:
+            msg = f"{name} must be the same in the query and in the body"
+            raise InvalidRequest(msg)
+    return {**document, **{name: value for name, value in told.items() if document.get(name) is None}}
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -53,7 +53,9 @@ class BucketCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class _Use:
+class Use:
+    """Active nodes, and their vCPU."""
+
     nodes: int
     cores: int
 
@@ -89,11 +91,21 @@ def placement_group_room(bucket: Bucket, placed: int) -> int:
     return max(0, bucket.placement_group_size - placed)
 
 
+def use_of(cluster: str, ledger: Ledger, arrays: tuple[NodeArray, ...]) -> Use:
+    """What is active in all buckets of these node arrays together."""
+    active = [
+        (ledger.use(bucket_id(cluster, array.name, bucket.machine_type)).active, bucket.cores)
+        for array in arrays
+        for bucket in array.buckets
+    ]
+    return Use(sum(nodes for nodes, _ in active), sum(nodes * cores for nodes, cores in active))
+
+
 def _limits(
     cluster: str, definition: ClusterDefinition, ledger: Ledger, array: NodeArray, bucket: Bucket
 ) -> list[Limit]:
-    in_cluster = _use(cluster, ledger, definition.nodearrays)
-    in_array = _use(cluster, ledger, (array,))
+    in_cluster = use_of(cluster, ledger, definition.nodearrays)
+    in_array = use_of(cluster, ledger, (array,))
     in_bucket = ledger.use(bucket_id(cluster, array.name, bucket.machine_type)).active
     candidates = (
         (MAX_NODES, in_cluster.nodes, 1),
@@ -106,12 +118,3 @@ def _limits(
         (bucket.quota_core_count, in_bucket * bucket.cores, bucket.cores),
     )
     return [Limit(capacity, used, each) for capacity, used, each in candidates if capacity is not None]
-
-
-def _use(cluster: str, ledger: Ledger, arrays: tuple[NodeArray, ...]) -> _Use:
-    active = [
-        (ledger.use(bucket_id(cluster, array.name, bucket.machine_type)).active, bucket.cores)
-        for array in arrays
-        for bucket in array.buckets
-    ]
-    return _Use(sum(nodes for nodes, _ in active), sum(nodes * cores for nodes, cores in active))

@@ -97,6 +97,21 @@ class NodeCreationRequest(Document):
     sets: Annotated[tuple[NodeSet, ...], Field(min_length=1, max_length=MAX_SETS, strict=False)]
 
 
+class ScaleRequest(Document):
+    """What ``scale/{nodearray}`` is asked for: a total of nodes or of cores, 0 where neither is given."""
+
+    request_id: RequestId | None = None
+    total_core_count: Count | None = None
+    total_node_count: Count | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if None not in (self.total_core_count, self.total_node_count):
+            msg = "the request must have totalCoreCount or totalNodeCount, not both"
+            raise ValueError(msg)
+        return self
+
+
 class NodeManagementRequest(Document):
     """The body of ``nodes/terminate`` and the other actions: a union of selectors, at least one."""
 

@@ -27,6 +27,8 @@ from paddock.service.lookup import require_cluster, require_ledger
 from paddock.service.starting import start
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from paddock.model.cluster import Cluster
     from paddock.model.definition import Bucket, NodeArray
     from paddock.model.ledger import Ledger
@@ -56,15 +58,30 @@ def create_nodes(
     A request id that was used before raises ``DuplicateRequest`` and changes nothing. Also raises
     ``NotFound`` for the cluster and ``InvalidRequest`` for a node array or bucket that it does not have.
     """
+    return create(repository, workflows, clock, cluster_name, request.request_id, lambda *_: request.sets)
+
+
+def create(
+    repository: Repository,
+    workflows: Workflows,
+    clock: Clock,
+    cluster_name: str,
+    request_id: str | None,
+    decide: Callable[[Cluster, Ledger, int], Sequence[NodeSet]],
+) -> tuple[Operation, list[Added]]:
+    """Like ``create_nodes``, for sets that ``decide`` derives from the cluster as it is.
+
+    It is asked again whenever that has changed before the decision was recorded.
+    """
 
     def attempt() -> tuple[Operation, list[Added]]:
-        if request.request_id:
-            require_new_request(repository, cluster_name, request.request_id)
+        if request_id:
+            require_new_request(repository, cluster_name, request_id)
         cluster = require_cluster(repository, cluster_name)
         ledger = require_ledger(repository, cluster_name)
         now = clock.now()
         plan = _Plan(cluster, ledger, now)
-        added = [plan.add(line) for line in request.sets]
+        added = [plan.add(line) for line in decide(cluster, ledger, now)]
         total = sum(line.count for line in added)
         reasons = "; ".join(dict.fromkeys(line.message for line in added if line.message))
         operation = Operation(
@@ -77,7 +94,7 @@ def create_nodes(
             deadline=now + DEADLINE_NS,
             finish_time=0 if total else now,
             total=total,
-            request_id=request.request_id or "",
+            request_id=request_id or "",
             groups=tuple(plan.groups),
             offers=plan.offers,
             error="" if total else reasons,

@@ -1,0 +1,66 @@
+"""Scaling a node array: add what is missing to a total."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paddock.errors import NotFound
+from paddock.model.counting import count_bucket, use_of
+from paddock.model.requests import BucketChoice, NodeSet
+from paddock.service.create_nodes import create
+
+if TYPE_CHECKING:
+    from paddock.model.cluster import Cluster
+    from paddock.model.definition import Bucket, NodeArray
+    from paddock.model.ledger import Ledger
+    from paddock.model.operation import Operation
+    from paddock.model.requests import ScaleRequest
+    from paddock.ports.clock import Clock
+    from paddock.ports.repository import Repository
+    from paddock.ports.workflows import Workflows
+    from paddock.service.create_nodes import Added
+
+
+def scale_nodes(
+    repository: Repository,
+    workflows: Workflows,
+    clock: Clock,
+    cluster_name: str,
+    array_name: str,
+    request: ScaleRequest,
+) -> tuple[Operation, list[Added]]:
+    """Add nodes until a node array has as many, or as many cores, as asked for; never take any away.
+
+    Answers one set, as ``create_nodes`` does. What is missing is counted in the attempt that also records the
+    new nodes, so that requests at the same time do not exceed the total together. Raises ``NotFound`` for the
+    cluster or node array, and ``DuplicateRequest``.
+    """
+
+    def decide(cluster: Cluster, ledger: Ledger, now: int) -> list[NodeSet]:
+        array = cluster.definition.array(array_name)
+        if array is None:
+            msg = f"No node array found with the name {array_name[:80]!r} in cluster {cluster_name!r}"
+            raise NotFound(msg)
+        use = use_of(cluster_name, ledger, (array,))
+        if request.total_core_count is None:
+            missing = max(0, (request.total_node_count or 0) - use.nodes)
+            return [NodeSet(count=missing, nodearray=array.name)]
+        return [_set_of_cores(cluster, ledger, array, max(0, request.total_core_count - use.cores), now)]
+
+    return create(repository, workflows, clock, cluster_name, request.request_id, decide)
+
+
+def _set_of_cores(cluster: Cluster, ledger: Ledger, array: NodeArray, missing: int, now: int) -> NodeSet:
+    """The fewest nodes with so many cores, of the first bucket that takes them all, or else of the first."""
+    counts = {bucket.machine_type: -(-missing // bucket.cores) for bucket in array.buckets}
+    if len(set(counts.values())) == 1:
+        # Whichever bucket it will be, it is that many; so none has to be named.
+        return NodeSet(count=counts[array.buckets[0].machine_type], nodearray=array.name)
+
+    def takes_all(bucket: Bucket) -> bool:
+        room = count_bucket(cluster.name, cluster.definition, ledger, array, bucket, now).available_count
+        return room >= counts[bucket.machine_type]
+
+    chosen = next((bucket for bucket in array.buckets if takes_all(bucket)), array.buckets[0]).machine_type
+    choice = BucketChoice.model_validate({"machineType": chosen})
+    return NodeSet(count=counts[chosen], nodearray=array.name, definition=choice)
