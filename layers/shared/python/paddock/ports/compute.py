@@ -142,5 +142,11 @@ class Compute(Protocol):
         An id that the cloud does not know is not a refusal: ``describe`` tells in time whether it is gone.
         """
 
+    def delete_placement_group(self, name: str) -> bool:
+        """Delete a placement group; tells whether it is gone now, as one that was never there is.
+
+        A group with instances in it is left as it is. To delete one twice is harmless.
+        """
+
     def machine_facts(self, instance_types: Collection[str]) -> Mapping[str, MachineFacts]:
         """The facts of those among ``instance_types`` that the cloud offers, by instance type."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -15,6 +16,7 @@ from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.contention import commit_each, until_won
 from paddock.service.create_nodes import record_missing_nodes
 from paddock.service.observation import UNSEEN_GRACE_NS, failed
+from paddock.service.placement_groups import delete_empty_groups
 from paddock.service.read_nodes import nodes_of
 from paddock.service.settling import fail_nodes
 from paddock.service.starting import start
@@ -48,7 +50,8 @@ def finish(
     """End an operation: Succeeded, PartiallySucceeded or Failed, with the reasons.
 
     Nodes of a create that are not Ready by now have failed; their instances are ended by a termination of
-    their own. Instances of the operation that no node has are ended at once.
+    their own. Instances of the operation that no node has are ended at once. Placement groups of the
+    cluster that no node is in any more are deleted, or left to the reconciler while the cloud is busy.
     """
     operation = repository.operation(operation_id)
     if operation is None or not operation.is_running:
@@ -63,6 +66,8 @@ def finish(
             errors = _finish_terminate(repository, clock, operation)
     except (ComputeThrottled, ComputeUnavailable):
         return wait(polls)
+    with suppress(ComputeThrottled, ComputeUnavailable):
+        delete_empty_groups(repository, compute, clock, operation.cluster)
     _end(repository, clock, operation, errors)
     return Outcome(Next.DONE)
 

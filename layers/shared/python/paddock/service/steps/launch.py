@@ -13,6 +13,7 @@ from paddock.ports.compute import LaunchRequest, LaunchResult, Refusal, RefusalK
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.contention import commit_each, until_won
 from paddock.service.create_nodes import record_missing_nodes
+from paddock.service.placement_groups import cloud_placement_group
 from paddock.service.shortage import is_waiting, settle_shortage
 from paddock.service.steps.outcome import Next, Outcome, wait
 
@@ -107,15 +108,10 @@ def _launch_request(operation: Operation, batch: LaunchBatch) -> LaunchRequest:
         launch_template_version=batch.spec.launch_template_version,
         subnet_ids=batch.spec.subnet_ids,
         interruptible=batch.spec.interruptible,
-        placement_group=cloud_placement_group(operation.cluster, batch),
+        placement_group=cloud_placement_group(
+            operation.cluster, batch.spec.node_array, batch.placement_group_id
+        ),
     )
-
-
-def cloud_placement_group(cluster: str, batch: LaunchBatch) -> str:
-    """The cloud's name for a placement group: unique in the account, as the client's is in its node array."""
-    if not batch.placement_group_id:
-        return ""
-    return f"paddock/{cluster}/{batch.spec.node_array}/{batch.placement_group_id}"
 
 
 def _assign(
