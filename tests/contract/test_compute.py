@@ -329,6 +329,27 @@ def test_a_placement_group_that_vanishes_before_the_launch_only_costs_time(cloud
     assert len(cloud.launch(2, placement_group="ring")) == 2
 
 
+def test_an_empty_placement_group_is_deleted_and_then_unknown(cloud: Cloud) -> None:
+    ids = cloud.launch(2, placement_group="ring")
+    cloud.compute.terminate(ids)
+    cloud.clock.advance(20)
+    assert cloud.compute.delete_placement_group("ring")
+    assert "ring" not in cloud.ec2.snapshot()["groups"]
+    assert cloud.compute.delete_placement_group("ring")
+    assert cloud.compute.delete_placement_group("never/there was")
+    assert len(cloud.launch(1, placement_group="ring", attempt=1)) == 1
+
+
+def test_a_placement_group_in_use_is_left_as_it_is(cloud: Cloud) -> None:
+    ids = cloud.launch(1, placement_group="ring")
+    assert not cloud.compute.delete_placement_group("ring")
+    cloud.compute.terminate(ids)
+    assert not cloud.compute.delete_placement_group("ring")
+    assert "ring" in cloud.ec2.snapshot()["groups"]
+    cloud.clock.advance(20)
+    assert cloud.compute.delete_placement_group("ring")
+
+
 # Describe.
 
 
@@ -503,9 +524,10 @@ EVERY_CALL = pytest.mark.parametrize(
         ("DescribeInstances", lambda compute: compute.describe([UNKNOWN])),
         ("DescribeInstances", lambda compute: compute.launched_by("alpha", "operation-1")),
         ("TerminateInstances", lambda compute: compute.terminate([UNKNOWN])),
+        ("DeletePlacementGroup", lambda compute: compute.delete_placement_group("ring")),
         ("DescribeInstanceTypes", lambda compute: compute.machine_facts(["c5.large"])),
     ],
-    ids=["launch", "group", "describe", "launched_by", "terminate", "machine_facts"],
+    ids=["launch", "group", "describe", "launched_by", "terminate", "delete_group", "machine_facts"],
 )
 
 

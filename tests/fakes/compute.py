@@ -115,6 +115,16 @@ class FakeCompute:
                 batches += [batch for batch in rest if batch]
         return refused
 
+    def delete_placement_group(self, name: str) -> bool:
+        """See the port."""
+        try:
+            self._call("DeletePlacementGroup", {"GroupName": name})
+        except Ec2Error as error:
+            if error.code not in ("InvalidPlacementGroup.Unknown", "InvalidPlacementGroup.InUse"):
+                raise
+            return error.code == "InvalidPlacementGroup.Unknown"
+        return True
+
     def machine_facts(self, instance_types: Collection[str]) -> Mapping[str, MachineFacts]:
         """See the port."""
         asked: Params = {"Filters": [{"Name": "instance-type", "Values": sorted(instance_types)}]}

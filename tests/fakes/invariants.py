@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from paddock.model.definition import bucket_id
-from paddock.model.ledger import BucketUse
+from paddock.model.ledger import BucketUse, placement_group_key
 from paddock.model.names import NameSet
 from paddock.model.node import NodeStatus
 from paddock.model.operation import Action, Operation, OperationState
@@ -134,6 +134,16 @@ def _ledger(world: World, cluster: Cluster) -> Iterator[str]:
         )
     if ledger.buckets != uses:
         yield f"the ledger counts {ledger.buckets}, the nodes are {uses}"
+    groups = Counter(
+        placement_group_key(node.spec.node_array, node.placement_group_id)
+        for node in nodes
+        if node.placement_group_id
+    )
+    if ledger.placement_groups != groups:
+        yield f"the ledger has the placement groups {ledger.placement_groups}, the nodes {dict(groups)}"
+    there = [name for name in world.ec2.snapshot()["groups"] if name.startswith(f"paddock/{cluster.name}/")]
+    for lost in sorted(set(there) - {f"paddock/{cluster.name}/{key}" for key in groups}):
+        yield f"placement group {lost} is left over"
     names = sorted(NameSet.from_document(ledger.names))
     if names != sorted(node.name for node in nodes):
         yield f"the ledger has the names {names}, the nodes {sorted(node.name for node in nodes)}"

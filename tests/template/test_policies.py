@@ -63,6 +63,7 @@ EFFECTS = {
     "ec2:CreateFleet": {"Launch"},
     "ec2:CreatePlacementGroup": {"Launch"},
     "ec2:CreateTags": {"Launch"},
+    "ec2:DeletePlacementGroup": {"Finish", "Reconcile"},
     "ec2:RunInstances": {"Launch"},
     "ec2:TerminateInstances": {"Finish", "Reconcile", "Terminate"},
     "ec2:DescribeInstances": {"Finish", "Poll", "Reconcile"},
@@ -164,10 +165,11 @@ def test_nothing_else_is_allowed(name: str) -> None:
     assert {action for action in actions(name) if not action.startswith("dynamodb:")} <= set(EFFECTS)
 
 
-def test_only_what_this_service_launched_can_be_ended() -> None:
-    for name in EFFECTS["ec2:TerminateInstances"]:
+@pytest.mark.parametrize("action", ["ec2:TerminateInstances", "ec2:DeletePlacementGroup"])
+def test_only_what_this_service_made_can_be_ended(action: str) -> None:
+    for name in EFFECTS[action]:
         for statement in statements(name):
-            if "ec2:TerminateInstances" in listed(statement["Action"]):
+            if action in listed(statement["Action"]):
                 assert statement["Condition"] == {"Null": {"aws:ResourceTag/paddock:cluster": "false"}}
 
 

@@ -15,7 +15,7 @@ from tests.fakes import invariants
 from tests.fakes.compute import FakeCompute
 from tests.fakes.repository import FakeRepository
 from tests.fakes.workflows import FakeWorkflows
-from tests.fakes.world import World, nodearray
+from tests.fakes.world import World, bucket, nodearray
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -94,6 +94,9 @@ class _Compute(FakeCompute):
     def _each(self, operation: str, instance_ids: Collection[str]) -> Mapping[str, str]:
         return self._outside.call(lambda: super(_Compute, self)._each(operation, instance_ids))
 
+    def delete_placement_group(self, name: str) -> bool:
+        return self._outside.call(lambda: super(_Compute, self).delete_placement_group(name))
+
 
 class _Workflows(FakeWorkflows):
     def __init__(self, outside: Outside) -> None:
@@ -170,6 +173,28 @@ def _short_of_capacity() -> World:
     return world
 
 
+def _short_of_two_buckets() -> World:
+    """The first bucket has capacity for one of three nodes, the second for another."""
+    types = ("c7i-large", "c7i-xlarge", "c7i-2xlarge")
+    world = World(nodearray("ondemand", *map(bucket, types), maxCount=3))
+    world.ec2.capacity(1, instance_type="c7i.large")
+    world.ec2.capacity(1, instance_type="c7i.xlarge")
+    return world
+
+
+def _throttled_once() -> World:
+    """The first launch is throttled after one instance, as its answer says."""
+    world = _ready(0)()
+    world.ec2.capacity(1, code="RequestLimitExceeded")
+    return world
+
+
+def _placed() -> World:
+    world = World(nodearray(maxCount=3))
+    world.ready(3, placementGroupId="ring")
+    return world
+
+
 def _claimed() -> World:
     world = _ready(4)()
     world.claim("a", x4c8g=3)
@@ -179,6 +204,17 @@ def _claimed() -> World:
 def _create(world: World) -> None:
     with suppress(DuplicateRequest):
         world.create(3, request_id="r")
+    world.drive_all()
+
+
+def _create_throttled(world: World) -> None:
+    """Throttling has passed when the nodes are asked for again, whoever does."""
+    try:
+        with suppress(DuplicateRequest):
+            operation, _ = world.create(3, request_id="r")
+            world.step("launch", operation.id)
+    finally:
+        world.ec2.capacity(None)
     world.drive_all()
 
 
@@ -252,6 +288,11 @@ def _statuses(world: World) -> list[str]:
     return sorted(node.status.value for node in world.nodes())
 
 
+def _machines(world: World) -> list[str]:
+    """The machine types of nodes that are Ready, in the order of the nodes."""
+    return [node.spec.machine_type for node in world.nodes() if node.status is READY]
+
+
 def _free(world: World) -> int:
     return sum(not node.virtual_cluster for node in world.nodes())
 
@@ -264,6 +305,23 @@ SCENARIOS = {
         _create,
         lambda world: _statuses(world) == [FAILED, READY, READY],
         timely=True,
+    ),
+    "create, moves to next bucket": Scenario(
+        _short_of_two_buckets,
+        _create,
+        _create,
+        lambda world: _machines(world) == ["c7i-large", "c7i-xlarge", "c7i-2xlarge"],
+        timely=True,
+    ),
+    "create, throttled": Scenario(
+        _throttled_once,
+        _create_throttled,
+        _create_throttled,
+        lambda world: _statuses(world) == [READY] * 3,
+        timely=True,
+    ),
+    "terminate, the last of a placement group": Scenario(
+        _placed, _terminate, _terminate, lambda world: not world.ec2.snapshot()["groups"]
     ),
     "create, resumed": Scenario(
         _ready(0), _create_unheard, _create, lambda world: _statuses(world) == [READY] * 3, timely=True

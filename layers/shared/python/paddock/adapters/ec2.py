@@ -95,6 +95,7 @@ KEPT_INSTANCE_CODES = frozenset({"IncorrectInstanceState", "OperationNotPermitte
 """EC2 will not do that to an instance in its present state, or while it is protected."""
 
 GROUP_EXISTS_CODE = "InvalidPlacementGroup.Duplicate"
+GROUP_IN_USE_CODE = "InvalidPlacementGroup.InUse"
 GROUP_UNKNOWN_CODE = "InvalidPlacementGroup.Unknown"
 """Deleted since it was made, or not to be seen yet; the next launch makes it again."""
 
@@ -195,6 +196,18 @@ class Ec2Compute:
                 rest = [id_ for id_ in batch if id_ not in named]
                 batches += _batches(rest, len(rest) if named else (len(rest) + 1) // 2)
         return refused
+
+    def delete_placement_group(self, name: str) -> bool:
+        """Ask once, and take EC2's word for who uses the group; see the port."""
+        try:
+            with _translated():
+                self._client.delete_placement_group(GroupName=name)
+        except ClientError as error:
+            code = _refusal(error).code
+            if code not in {GROUP_UNKNOWN_CODE, GROUP_IN_USE_CODE}:
+                raise
+            return code == GROUP_UNKNOWN_CODE
+        return True
 
     def machine_facts(self, instance_types: Collection[str]) -> Mapping[str, MachineFacts]:
         """Ask by filter, since one unknown name would fail a call by name; see the port."""

@@ -152,5 +152,11 @@ class Compute(Protocol):
     def restart(self, instance_ids: Collection[str]) -> Mapping[str, str]:
         """Reboot running instances; done twice, they reboot twice. Otherwise as ``terminate``."""
 
+    def delete_placement_group(self, name: str) -> bool:
+        """Delete a placement group; tells whether it is gone now, as one that was never there is.
+
+        A group with instances in it is left as it is. To delete one twice is harmless.
+        """
+
     def machine_facts(self, instance_types: Collection[str]) -> Mapping[str, MachineFacts]:
         """The facts of those among ``instance_types`` that the cloud offers, by instance type."""

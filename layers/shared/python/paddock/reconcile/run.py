@@ -1,4 +1,7 @@
-"""One run of the reconciler: each step looks at each running operation, and one failure stops no other."""
+"""One run of the reconciler: each step looks at each running operation, and one failure stops no other.
+
+Then each cluster is looked at for placement groups that nodes have left and no operation could delete.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from paddock.errors import PaddockError
 from paddock.ports.repository import WriteConflictError
 from paddock.reconcile.expire import expire
 from paddock.reconcile.resume import resume
+from paddock.service.placement_groups import delete_empty_groups
 
 if TYPE_CHECKING:
     from paddock.ports.clock import Clock
@@ -22,12 +26,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Report:
-    """What one run did, in numbers of operations."""
+    """What one run did, in numbers of operations; ``tidied`` in numbers of placement groups."""
 
     seen: int = 0
     resumed: int = 0
     expired: int = 0
     failed: int = 0
+    tidied: int = 0
 
 
 def reconcile(repository: Repository, compute: Compute, workflows: Workflows, clock: Clock) -> Report:
@@ -45,6 +50,11 @@ def reconcile(repository: Repository, compute: Compute, workflows: Workflows, cl
             logger.warning(
                 "operation not reconciled", extra={"operation_id": operation_id, "reason": error.message}
             )
+    for cluster in repository.clusters():
+        try:
+            report.tidied += delete_empty_groups(repository, compute, clock, cluster.name)
+        except PaddockError as error:
+            logger.warning("cluster not tidied", extra={"cluster": cluster.name, "reason": error.message})
     return report
 
 

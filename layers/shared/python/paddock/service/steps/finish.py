@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from paddock.service.contention import commit_each, until_won
 from paddock.service.create_nodes import record_missing_nodes
 from paddock.service.manage_nodes import mark, new_operation
 from paddock.service.observation import UNSEEN_GRACE_NS, failed
+from paddock.service.placement_groups import delete_empty_groups
 from paddock.service.read_nodes import nodes_of
 from paddock.service.settling import release_nodes
 from paddock.service.starting import start
@@ -49,7 +51,9 @@ def finish(
     """End an operation: Succeeded, PartiallySucceeded or Failed, with the reasons.
 
     Nodes that should run and are not Ready by now have failed; an operation of their own ends their
-    instances, or stops them again. Instances of the operation that no node has are ended at once.
+    instances, or stops them again. Instances of the operation that no node has are ended at once. Placement
+    groups of the cluster that no node is in any more are deleted, or left to the reconciler while the cloud
+    is busy.
     """
     operation = repository.operation(operation_id)
     if operation is None or not operation.is_running:
@@ -66,6 +70,8 @@ def finish(
             errors = operation.errors
     except (ComputeThrottled, ComputeUnavailable):
         return wait(polls)
+    with suppress(ComputeThrottled, ComputeUnavailable):
+        delete_empty_groups(repository, compute, clock, operation.cluster)
     _end(repository, clock, operation, errors)
     return Outcome(Next.DONE)
 

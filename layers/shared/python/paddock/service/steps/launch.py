@@ -14,6 +14,7 @@ from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.contention import commit_each, until_won
 from paddock.service.manage_nodes import prepare
 from paddock.service.observation import deallocated
+from paddock.service.placement_groups import cloud_placement_group
 from paddock.service.read_nodes import nodes_of
 from paddock.service.settling import release_nodes
 from paddock.service.shortage import is_waiting, settle_shortage
@@ -153,15 +154,10 @@ def _launch_request(operation: Operation, batch: LaunchBatch) -> LaunchRequest:
         launch_template_version=batch.spec.launch_template_version,
         subnet_ids=batch.spec.subnet_ids,
         interruptible=batch.spec.interruptible,
-        placement_group=cloud_placement_group(operation.cluster, batch),
+        placement_group=cloud_placement_group(
+            operation.cluster, batch.spec.node_array, batch.placement_group_id
+        ),
     )
-
-
-def cloud_placement_group(cluster: str, batch: LaunchBatch) -> str:
-    """The cloud's name for a placement group: unique in the account, as the client's is in its node array."""
-    if not batch.placement_group_id:
-        return ""
-    return f"paddock/{cluster}/{batch.spec.node_array}/{batch.placement_group_id}"
 
 
 def _assign(

@@ -1,0 +1,53 @@
+"""Cluster placement groups in the cloud: how they are called there, and their end once no node is in them.
+
+Each launch makes its group where it is absent, so a group may be deleted at any moment that it is empty: a
+create that uses it again at that moment makes it again, or is told that it is gone and tries once more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from paddock.model.identity import next_revision
+from paddock.model.ledger import placement_group_key
+from paddock.ports.repository import Put
+from paddock.service.contention import until_won
+
+if TYPE_CHECKING:
+    from paddock.ports.clock import Clock
+    from paddock.ports.compute import Compute
+    from paddock.ports.repository import Repository
+
+# Each is one call, and a task does a bounded amount; what is left over is for the next one.
+GROUPS_PER_RUN = 50
+
+
+def cloud_placement_group(cluster: str, node_array: str, placement_group: str) -> str:
+    """The cloud's name for a placement group: unique in the account, as the client's is in its node array."""
+    return _cloud_name(cluster, placement_group_key(node_array, placement_group)) if placement_group else ""
+
+
+def delete_empty_groups(repository: Repository, compute: Compute, clock: Clock, cluster: str) -> int:
+    """Delete the placement groups of a cluster that no node is in any more; answers how many are gone.
+
+    They stay on record until they are, so that a crash leaves none behind; one that the cloud still finds in
+    use is left for the next run. Raises ``ComputeThrottled`` and ``ComputeUnavailable``.
+    """
+
+    def attempt() -> int:
+        ledger = repository.ledger(cluster)
+        empty = ledger.empty_placement_groups()[:GROUPS_PER_RUN] if ledger else []
+        gone = [key for key in empty if compute.delete_placement_group(_cloud_name(cluster, key))]
+        if ledger is not None and gone:
+            after = replace(
+                ledger.without_placement_groups(gone), revision=next_revision(clock.now(), ledger.revision)
+            )
+            repository.commit(Put(after, was=ledger))
+        return len(gone)
+
+    return until_won(clock, attempt)
+
+
+def _cloud_name(cluster: str, key: str) -> str:
+    return f"paddock/{cluster}/{key}"

@@ -1,0 +1,182 @@
+"""Placement groups in the cloud: made when they are used, deleted when no node is in them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from paddock.model.operation import OperationState
+from paddock.ports.compute import LaunchRequest
+from paddock.reconcile.run import Report
+from paddock.service.placement_groups import GROUPS_PER_RUN, delete_empty_groups
+from tests.fakes import invariants
+from tests.fakes.ec2 import ANSWER_LOST
+from tests.fakes.world import CLUSTER, World, bucket, nodearray
+
+if TYPE_CHECKING:
+    from paddock.model.operation import Operation
+
+RING = "paddock/demo/ondemand/ring"
+
+
+def groups(world: World) -> list[str]:
+    return sorted(world.ec2.snapshot()["groups"])
+
+
+def end(world: World, *names: str) -> Operation:
+    operation, _ = world.terminate(names=list(names))
+    return world.drive(operation)
+
+
+def test_a_group_is_deleted_once_its_last_node_is_gone() -> None:
+    world = World()
+    world.ready(2, placementGroupId="ring")
+    assert groups(world) == [RING]
+    end(world, "ondemand-1")
+    assert groups(world) == [RING]
+    end(world, "ondemand-2")
+    assert groups(world) == []
+    assert world.ec2.calls["DeletePlacementGroup"] == 1
+    assert invariants.at_rest(world) == []
+
+
+def test_no_call_is_made_for_nodes_in_no_group() -> None:
+    world = World()
+    world.ready(2)
+    end(world, "ondemand-1", "ondemand-2")
+    assert world.ec2.calls["DeletePlacementGroup"] == 0
+
+
+def test_a_failed_node_keeps_its_group_until_it_is_removed() -> None:
+    world = World()
+    world.ec2.capacity(0)
+    world.ready(1, placementGroupId="ring")
+    assert groups(world) == [RING]
+    assert invariants.at_rest(world) == []
+    end(world, "ondemand-1")
+    assert groups(world) == []
+    assert invariants.at_rest(world) == []
+
+
+def test_groups_of_one_name_in_two_node_arrays_end_each_on_its_own() -> None:
+    world = World(nodearray("a"), nodearray("b"))
+    world.create_sets(*({"count": 1, "nodearray": name, "placementGroupId": "ring"} for name in ("a", "b")))
+    world.drive_all()
+    end(world, "a-1")
+    assert groups(world) == ["paddock/demo/b/ring"]
+    assert invariants.at_rest(world) == []
+
+
+def test_a_group_that_is_used_again_is_made_again_and_may_have_another_machine_type() -> None:
+    world = World(nodearray("ondemand", bucket("c7i-large"), bucket("c7i-xlarge")))
+    for machine_type in ("c7i-large", "c7i-xlarge"):
+        [node] = world.ready(1, placementGroupId="ring", definition={"machineType": machine_type})
+        assert (node.status, groups(world)) == ("Ready", [RING])
+        end(world, "ondemand-1")
+        assert groups(world) == []
+    assert invariants.at_rest(world) == []
+
+
+def test_a_create_that_uses_the_group_while_it_is_deleted_makes_it_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The create comes after the ledger was read and before the cloud is asked: its record wins."""
+    world = World()
+    world.ready(1, placementGroupId="ring")
+    delete = world.compute.delete_placement_group
+    made: list[Operation] = []
+
+    def meanwhile(name: str) -> bool:
+        monkeypatch.undo()
+        made.append(world.create(1, placementGroupId="ring")[0])
+        return delete(name)
+
+    monkeypatch.setattr(world.compute, "delete_placement_group", meanwhile)
+    end(world, "ondemand-1")
+    assert groups(world) == []
+    assert world.drive(made[0]).state is OperationState.SUCCEEDED
+    assert groups(world) == [RING]
+    assert invariants.at_rest(world) == []
+
+
+def test_a_group_that_vanishes_between_the_calls_of_a_launch_costs_a_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    call = world.ec2.call
+
+    def deleted_meanwhile(name: str, asked: dict[str, object]) -> dict[str, object]:
+        if name == "CreateFleet":
+            monkeypatch.undo()
+            world.compute.delete_placement_group(RING)
+        return call(name, asked)
+
+    monkeypatch.setattr(world.ec2, "call", deleted_meanwhile)
+    operation, _ = world.create(2, placementGroupId="ring")
+    assert world.drive(operation).state is OperationState.SUCCEEDED
+    assert len(world.alive()) == 2
+    assert world.ec2.calls["CreateFleet"] == 2
+    assert invariants.at_rest(world) == []
+
+
+def test_a_group_in_use_is_left_for_the_reconciler() -> None:
+    world = World()
+    world.ready(1, placementGroupId="ring")
+    foreign = world.compute.launch(_foreign())
+    assert end(world, "ondemand-1").state is OperationState.SUCCEEDED
+    assert groups(world) == [RING]
+    assert world.reconcile() == Report()
+    world.compute.terminate(foreign.instance_ids)
+    world.clock.advance(10)
+    assert world.reconcile() == Report(tidied=1)
+    assert groups(world) == []
+
+
+def _foreign() -> LaunchRequest:
+    """An instance in the group that is no node's."""
+    return LaunchRequest(
+        client_token="foreign",  # noqa: S106 - it names a request, and guards nothing
+        cluster="other",
+        operation_id="other",
+        count=1,
+        instance_type="c7i.xlarge",
+        launch_template_id="lt-0123456789abcdef0",
+        launch_template_version="1",
+        subnet_ids=("subnet-00000001",),
+        placement_group=RING,
+    )
+
+
+@pytest.mark.parametrize("code", ["RequestLimitExceeded", "InternalError", ANSWER_LOST])
+def test_a_busy_cloud_holds_up_no_operation_and_the_reconciler_deletes_later(code: str) -> None:
+    world = World()
+    world.ready(1, placementGroupId="ring")
+    world.ec2.fail_next("DeletePlacementGroup", code, times=2)
+    assert end(world, "ondemand-1").state is OperationState.SUCCEEDED
+    assert groups(world) == [RING]
+    assert world.reconcile() == Report()
+    assert groups(world) == [RING]
+    assert world.reconcile() == Report(tidied=1)
+    assert groups(world) == []
+    assert world.reconcile() == Report()
+    assert invariants.at_rest(world) == []
+
+
+def test_one_run_deletes_a_bounded_number() -> None:
+    world = World()
+    count = GROUPS_PER_RUN + 5
+    sets = [{"count": 1, "nodearray": "ondemand", "placementGroupId": f"g{n}"} for n in range(count)]
+    world.create_sets(*sets)
+    world.drive_all()
+    assert len(groups(world)) == count
+    end(world, *(node.name for node in world.nodes()))
+    assert len(groups(world)) == 5
+    assert delete_empty_groups(world.repository, world.compute, world.clock, CLUSTER) == 5
+    assert groups(world) == []
+    assert invariants.at_rest(world) == []
+
+
+def test_there_is_nothing_to_delete_of_a_cluster_that_is_gone() -> None:
+    world = World()
+    assert delete_empty_groups(world.repository, world.compute, world.clock, "other") == 0
