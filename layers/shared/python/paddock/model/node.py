@@ -46,6 +46,7 @@ class LaunchSpec:
     launch_template_id: str
     launch_template_version: str
     subnet_ids: tuple[str, ...]
+    price_per_hour: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Ending nodes in the records: the node and the limits that it used change in one transaction."""
+"""Ending nodes in the records: the node, its limits and its usage change in one transaction."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.model.identity import next_revision
+from paddock.model.usage import interval_until
 from paddock.ports.repository import MAX_WRITES, Delete, Put
 from paddock.service.contention import until_won
 
@@ -17,8 +18,8 @@ if TYPE_CHECKING:
     from paddock.ports.clock import Clock
     from paddock.ports.repository import Repository, Write
 
-# One write of each transaction is the ledger's.
-_NODES_PER_WRITE = MAX_WRITES - 1
+# One write of each transaction is the ledger's; a node takes two, its own and that of its usage interval.
+_NODES_PER_WRITE = (MAX_WRITES - 1) // 2
 
 
 def fail_nodes(
@@ -32,8 +33,9 @@ def fail_nodes(
     def settle(ledger: Ledger, nodes: Sequence[Node]) -> tuple[Ledger, list[Write]]:
         pairs = [(node, fail(node)) for node in nodes if node.counted]
         pairs = [(node, after) for node, after in pairs if not after.counted]
+        ended = [node for node, _ in pairs]
         writes: list[Write] = [Put(after, was=node) for node, after in pairs]
-        return ledger.without_active(node for node, _ in pairs), writes
+        return ledger.without_active(ended), writes + _usage(ended, clock.now())
 
     _settle(repository, clock, cluster, ids, settle)
 
@@ -42,9 +44,16 @@ def remove_nodes(repository: Repository, clock: Clock, cluster: str, ids: Collec
     """Remove these nodes, as far as they exist: their limits, names and records."""
 
     def settle(ledger: Ledger, nodes: Sequence[Node]) -> tuple[Ledger, list[Write]]:
-        return ledger.without_nodes(nodes), [Delete(node) for node in nodes]
+        writes: list[Write] = [Delete(node) for node in nodes]
+        return ledger.without_nodes(nodes), writes + _usage(nodes, clock.now())
 
     _settle(repository, clock, cluster, ids, settle)
+
+
+def _usage(ended: Sequence[Node], now: int) -> list[Write]:
+    """The writes that keep for how long these nodes used their machines, which they do no longer."""
+    intervals = [interval_until(node, now) for node in ended]
+    return [Put(interval, was=None) for interval in intervals if interval is not None]
 
 
 def _settle(
