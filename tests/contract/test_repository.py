@@ -18,6 +18,7 @@ from paddock.model.names import NameSet
 from paddock.model.node import LaunchSpec, Node, NodeStatus, TargetState
 from paddock.model.operation import Action, LaunchBatch, NodeGroup, Operation, OperationState, Request
 from paddock.model.requests import ClusterWrite
+from paddock.model.usage import UsageInterval
 from paddock.model.virtual_cluster import AllocationMode, NodeInstance, VirtualCluster
 from paddock.ports.repository import MAX_WRITES, Check, Delete, Put, WriteConflictError
 from tests.fakes.clock import START
@@ -119,6 +120,25 @@ def used(request_id: str = "r", name: str = "demo") -> Request:
     return Request(request_id=request_id, cluster=name, operation_id=new_operation_id(START), revision=1)
 
 
+def interval(end: int, number: int = 1, name: str = "demo", **changes: Any) -> UsageInterval:
+    return UsageInterval(
+        **{
+            "cluster": name,
+            "node_id": f"00000000-0000-4000-8000-{number:012}",
+            "name": "ondemand-1",
+            "node_array": "ondemand",
+            "machine_type": "c7i-xlarge",
+            "cores": 4,
+            "price_per_hour": None,
+            "interruptible": False,
+            "start": 1,
+            "end": end,
+            "revision": 1,
+            **changes,
+        }
+    )
+
+
 def store(repository: Repository, *records: Record) -> None:
     for start in range(0, len(records), MAX_WRITES):
         repository.commit(*(Put(one, was=None) for one in records[start : start + MAX_WRITES]))
@@ -179,7 +199,13 @@ RECORDS: dict[str, tuple[Record, Callable[[Repository], Record | None]]] = {
                 ),
             ),
             node_ids=NameSet(["00000000-0000-4000-8000-000000000001"]).to_document(),
-            batch=LaunchBatch(number=1, first=1, count=2, spec=spec(memory=0.1), placement_group_id="ring"),
+            batch=LaunchBatch(
+                number=1,
+                first=1,
+                count=2,
+                spec=spec(memory=0.1, price_per_hour=0.1),
+                placement_group_id="ring",
+            ),
             batches=1,
             errors={"a": FREE_FORM["text"]},
             error="because",
@@ -187,6 +213,10 @@ RECORDS: dict[str, tuple[Record, Callable[[Repository], Record | None]]] = {
         lambda stored: stored.operation("00000000-0000-4000-8000-000000000000"),
     ),
     "request": (used("~ r #1 ~"), lambda stored: stored.request("demo", "~ r #1 ~")),
+    "usage interval": (
+        interval(START + 2, name="a b.c-d_E", price_per_hour=0.1, interruptible=True, start=START),
+        lambda stored: next(iter(stored.usage_intervals("a b.c-d_E", 0)), None),
+    ),
     "virtual cluster": (
         virtual_cluster(
             "V.c-1_",
@@ -227,6 +257,7 @@ def test_what_is_not_there_is_not_found(repository: Repository) -> None:
         repository.nodes_by_id("demo", []),
         repository.requests("r"),
         repository.running_operations(),
+        repository.usage_intervals("demo", 0),
     ):
         assert list(found) == []
     assert repository.virtual_clusters() == ([], None)
@@ -422,6 +453,30 @@ def test_running_operations_follow_the_state(repository: Repository) -> None:
         Delete(made[2]),
     )
     assert list(repository.running_operations()) == [made[1].id]
+
+
+def test_usage_intervals_come_by_their_ends_and_of_their_cluster_alone(repository: Repository) -> None:
+    ends = [9, 10, 99, 100, START, START + 1, 10**19]
+    made = [interval(end, number) for end in ends for number in (1, 2)]
+    elsewhere = interval(50, name="demo 2")
+    store(repository, *reversed(made), elsewhere, ledger(), node())
+    assert repository.usage_intervals("demo", 0) == made
+    assert repository.usage_intervals("demo 2", 0) == [elsewhere]
+
+
+@pytest.mark.parametrize("moment", [99, 100, 101, START])
+def test_usage_intervals_are_those_that_ended_later(repository: Repository, moment: int) -> None:
+    made = [interval(end, number) for end in (99, 100, 101, START + 1) for number in (1, 2)]
+    store(repository, *made)
+    found = repository.usage_intervals("demo", moment)
+    assert found == [one for one in made if one.end > moment]
+
+
+def test_thousands_of_usage_intervals_are_read_whole(repository: Repository) -> None:
+    # More than a page of 1 MB.
+    made = [interval(START + number, number, machine_type="x" * 1_000) for number in range(1_200)]
+    store(repository, *made)
+    assert repository.usage_intervals("demo", START + 99) == made[100:]
 
 
 def test_a_deleted_virtual_cluster_is_remembered_but_not_listed(repository: Repository) -> None:

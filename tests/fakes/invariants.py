@@ -14,6 +14,7 @@ from paddock.model.ledger import BucketUse, placement_group_key
 from paddock.model.names import NameSet
 from paddock.model.node import NodeStatus
 from paddock.model.operation import Action, Operation, OperationState
+from paddock.model.usage import interval_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -30,6 +31,7 @@ def always(world: World, *, limits: bool = True) -> list[str]:
     for cluster in world.repository.clusters():
         nodes = world.repository.nodes(cluster.name)
         found += _unique("node name", (node.name for node in nodes))
+        found += _usage(world, cluster.name, nodes)
         if limits:
             found += _limits(cluster, nodes)
     return found
@@ -93,6 +95,13 @@ def _launches(world: World) -> Iterator[str]:
         if count > totals.get(operation_id, 0):
             yield f"operation {operation_id} launched {count} of {totals.get(operation_id, 0)} instances"
     yield from _unique("instance id", (node.instance_id for node in _all_nodes(world) if node.instance_id))
+
+
+def _usage(world: World, cluster: str, nodes: Sequence[Node]) -> Iterator[str]:
+    """No node's use of a machine is on record twice, nor while it goes on."""
+    running = [one for node in nodes if (one := interval_until(node, node.launched_at))]
+    ended = world.repository.usage_intervals(cluster, 0)
+    yield from _unique("usage interval", (f"{one.node_id} from {one.start}" for one in [*running, *ended]))
 
 
 def _limits(cluster: Cluster, nodes: Sequence[Node]) -> Iterator[str]:

@@ -12,6 +12,7 @@ from paddock.model.identity import node_id_prefix
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, Request
+from paddock.model.usage import UsageInterval
 from paddock.model.virtual_cluster import VirtualCluster
 from paddock.ports.repository import MAX_WRITES, Put, WriteConflictError
 
@@ -87,6 +88,10 @@ class FakeRepository:
         with self._lock:
             records = list(self._records.values())
         return sorted(one.id for one in records if isinstance(one, Operation) and one.is_running)
+
+    def usage_intervals(self, cluster: str, ended_after: int) -> Sequence[UsageInterval]:
+        recorded = self._query(UsageInterval, keys.usage_interval(cluster, 0, "").pk)
+        return [one for one in recorded if one.end > ended_after]
 
     def virtual_cluster(self, virtual_cluster_id: str) -> VirtualCluster | None:
         return self._get(VirtualCluster, keys.virtual_cluster(virtual_cluster_id))

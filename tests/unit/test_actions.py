@@ -8,6 +8,7 @@ import pytest
 
 from paddock.model.node import NodeStatus, TargetState
 from paddock.model.operation import Action, OperationState
+from paddock.model.usage import HOUR_NS
 from paddock.service.manage_nodes import retry_failed
 from tests.fakes import invariants
 from tests.fakes.ec2 import ANSWER_LOST
@@ -287,6 +288,22 @@ def test_a_node_can_be_ended_in_the_middle_of_its_reimage(world: World) -> None:
     world.drive(terminate)
     assert not world.nodes()
     assert not world.alive()
+
+
+def test_usage_is_counted_while_a_machine_is_used_and_not_while_it_is_stopped(world: World) -> None:
+    [node] = world.ready()
+    done(world, Action.DEALLOCATE, node)
+    world.clock.advance(10 * 3600)
+    done(world, Action.START, node)
+    world.clock.advance(3600)
+    done(world, Action.REIMAGE, node)
+    world.clock.advance(3600)
+    done(world, Action.TERMINATE, only(world))
+    hours = [(one.end - one.start) / HOUR_NS for one in world.repository.usage_intervals(CLUSTER, 0)]
+    assert len(hours) == 3
+    assert hours[0] < 0.1
+    assert 1 < hours[1] < 1.1
+    assert 1 < hours[2] < 1.1
 
 
 @pytest.mark.parametrize("action", [Action.SHUTDOWN, Action.DEALLOCATE, Action.REMOVE])

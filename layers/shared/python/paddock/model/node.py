@@ -53,6 +53,7 @@ class LaunchSpec:
     launch_template_id: str
     launch_template_version: str
     subnet_ids: tuple[str, ...]
+    price_per_hour: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +143,16 @@ class Node:
 
     def without_instance(self) -> Node:
         """The node once its instance is no longer its own."""
-        return replace(self, instance_id="", hostname="", dns_name="", private_ip="", unseen_since=0)
+        return replace(
+            self,
+            instance_id="",
+            hostname="",
+            dns_name="",
+            private_ip="",
+            launched_at=0,
+            ready_at=0,
+            unseen_since=0,
+        )
 
     @property
     def instance_ids(self) -> list[str]:

@@ -16,12 +16,13 @@ from paddock.model.cluster import Cluster
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, Request
+from paddock.model.usage import UsageInterval
 from paddock.model.virtual_cluster import VirtualCluster
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-Record = Cluster | Ledger | Node | Operation | Request | VirtualCluster
+Record = Cluster | Ledger | Node | Operation | Request | UsageInterval | VirtualCluster
 
 # DynamoDB's limit on the writes of one transaction.
 MAX_WRITES = 100
@@ -102,6 +103,9 @@ class Repository(Protocol):
 
     def running_operations(self) -> Sequence[str]:
         """The ids of the operations that run. Eventually consistent: some may be missing, or have ended."""
+
+    def usage_intervals(self, cluster: str, ended_after: int) -> Sequence[UsageInterval]:
+        """The intervals of a cluster's nodes that ended later than this (ns), in the order of their ends."""
 
     def virtual_cluster(self, virtual_cluster_id: str) -> VirtualCluster | None:
         """The virtual cluster of this id; a deleted one that is still remembered included."""

@@ -25,6 +25,9 @@ def act(node: Node, operation: Operation, now: int) -> Node:
         raise RefusedError("a later operation has taken hold of the node")
     _require_free(node, operation)
     changed = _ACTIONS[operation.action](node)
+    if changed.instance_id and changed.counted and not node.counted:
+        # It begins to use its machine again.
+        changed = replace(changed, launched_at=now)
     return replace(
         changed,
         revision=next_revision(now, node.revision),
@@ -89,8 +92,12 @@ def _restart(node: Node) -> Node:
 def _reimage(node: Node) -> Node:
     if not node.is_usable:
         raise RefusedError(f"the node must be Ready to be reimaged, it is {node.status}")
+    # The machine is in use until the instance that is replaced has ended.
     return replace(
-        node.without_instance(), status=NodeStatus.ACQUIRING, replaced_instance_id=node.instance_id
+        node.without_instance(),
+        status=NodeStatus.ACQUIRING,
+        replaced_instance_id=node.instance_id,
+        launched_at=node.launched_at,
     )
 
 

@@ -297,4 +297,5 @@ def _launch_spec(cluster: str, array: NodeArray, bucket: Bucket) -> LaunchSpec:
         launch_template_id=array.launch_template.launch_template_id,
         launch_template_version=array.launch_template.version,
         subnet_ids=array.subnet_ids,
+        price_per_hour=bucket.price_per_hour,
     )

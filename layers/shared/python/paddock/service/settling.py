@@ -1,4 +1,4 @@
-"""Ending nodes in the records: the node and the limits that it used change in one transaction."""
+"""Ending nodes in the records: the node, its limits and its usage change in one transaction."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.model.identity import next_revision
+from paddock.model.usage import interval_until
 from paddock.ports.repository import MAX_WRITES, Delete, Put
 from paddock.service.contention import until_won
 from paddock.service.observation import switched_off
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from paddock.ports.clock import Clock
     from paddock.ports.repository import Repository, Write
 
-# Of each transaction, one write is the ledger's, and one is left for what else the decision was based on.
-_NODES_PER_WRITE = MAX_WRITES - 2
+# Of each transaction, one write is the ledger's, and one is left for what else the decision was based on. A
+# node takes two, its own and that of its usage interval.
+_NODES_PER_WRITE = (MAX_WRITES - 2) // 2
 
 
 def release_nodes(
@@ -33,8 +35,9 @@ def release_nodes(
     def settle(ledger: Ledger, nodes: Sequence[Node]) -> tuple[Ledger, list[Write]]:
         pairs = [(node, release(node)) for node in nodes if node.counted]
         pairs = [(node, after) for node, after in pairs if not after.counted]
+        ended = [node for node, _ in pairs]
         writes: list[Write] = [Put(after, was=node) for node, after in pairs]
-        return ledger.without_active(node for node, _ in pairs), writes
+        return ledger.without_active(ended), writes + usage_until(ended, clock.now())
 
     settle_nodes(repository, clock, cluster, ids, settle)
 
@@ -51,10 +54,17 @@ def remove_nodes(
         kept = [node for node in nodes if keep_fixed and node.fixed]
         removed = [node for node in nodes if not (keep_fixed and node.fixed)]
         after = ledger.without_active(node for node in kept if node.counted).without_nodes(removed)
-        writes = [Put(switched_off(node, clock.now()), was=node) for node in kept]
-        return after, [*writes, *(Delete(node) for node in removed)]
+        writes: list[Write] = [Put(switched_off(node, clock.now()), was=node) for node in kept]
+        writes += [Delete(node) for node in removed]
+        return after, writes + usage_until(nodes, clock.now())
 
     settle_nodes(repository, clock, cluster, ids, settle)
+
+
+def usage_until(nodes: Sequence[Node], now: int) -> list[Write]:
+    """The writes that keep for how long these nodes used their machines, which they do no longer."""
+    intervals = [interval_until(node, now) for node in nodes]
+    return [Put(interval, was=None) for interval in intervals if interval is not None]
 
 
 def settle_nodes(

@@ -17,6 +17,7 @@ from paddock.model.cluster import Cluster
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import RETENTION_NS, SECOND_NS, Operation, Request
+from paddock.model.usage import USAGE_RETENTION_NS, UsageInterval
 from paddock.model.virtual_cluster import VirtualCluster
 
 if TYPE_CHECKING:
@@ -28,7 +29,8 @@ if TYPE_CHECKING:
 MAX_DOCUMENT_BYTES = 390_000
 
 _ADAPTERS: Mapping[Any, TypeAdapter[Any]] = {
-    kind: TypeAdapter(kind) for kind in (Cluster, Ledger, Node, Operation, Request, VirtualCluster)
+    kind: TypeAdapter(kind)
+    for kind in (Cluster, Ledger, Node, Operation, Request, UsageInterval, VirtualCluster)
 }
 
 Found = TypeVar("Found")
@@ -70,6 +72,8 @@ def _expires_at(record: Record) -> int:
             return record.finish_time + RETENTION_NS
         case Request():
             return record.revision + RETENTION_NS
+        case UsageInterval():
+            return record.end + USAGE_RETENTION_NS
         case VirtualCluster():
             return record.expires_at
         case _:

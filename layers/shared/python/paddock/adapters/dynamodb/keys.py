@@ -7,6 +7,7 @@
 | node | ``CLUSTER#<name>`` | ``NODE#<id>`` |
 | operation | ``OPERATION#<id>`` | ``OPERATION`` |
 | request id | ``REQUEST#<request id>`` | cluster's name |
+| usage interval | ``USAGE#<cluster>`` | ``<end in ns, 20 digits>#<node id>`` |
 | virtual cluster | ``VIRTUAL_CLUSTERS`` | id |
 
 Running operations also stand in the sparse index ``running``, under ``RUNNING``.
@@ -20,6 +21,7 @@ from paddock.model.cluster import Cluster
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, Request
+from paddock.model.usage import UsageInterval
 
 if TYPE_CHECKING:
     from paddock.ports.repository import Record
@@ -67,12 +69,17 @@ def request(request_id: str, cluster_name: str) -> Key:
     return Key(f"REQUEST#{request_id}", cluster_name)
 
 
+def usage_interval(cluster_name: str, end: int, node_id: str) -> Key:
+    """Key of a usage interval; without a node's id, it stands before all that end then or later."""
+    return Key(f"USAGE#{cluster_name}", f"{end:020}#{node_id}")
+
+
 def virtual_cluster(virtual_cluster_id: str) -> Key:
     """Key of a virtual cluster."""
     return Key(VIRTUAL_CLUSTERS, virtual_cluster_id)
 
 
-def key_of(record: Record) -> Key:
+def key_of(record: Record) -> Key:  # noqa: PLR0911 - one for each kind of record
     """Key of any record."""
     match record:
         case Cluster():
@@ -85,5 +92,7 @@ def key_of(record: Record) -> Key:
             return operation(record.id)
         case Request():
             return request(record.request_id, record.cluster)
+        case UsageInterval():
+            return usage_interval(record.cluster, record.end, record.node_id)
         case _:
             return virtual_cluster(record.id)

@@ -15,6 +15,7 @@ from paddock.model.identity import node_id_prefix
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, Request
+from paddock.model.usage import UsageInterval
 from paddock.model.virtual_cluster import VirtualCluster
 from paddock.ports.repository import Check, Delete, Put, WriteConflictError
 
@@ -121,6 +122,11 @@ class DynamoDbRepository:
             ExpressionAttributeValues={":running": {"S": keys.RUNNING}},
         )
         return [keys.operation_id(item["pk"]["S"]) for page in pages for item in page["Items"]]
+
+    def usage_intervals(self, cluster: str, ended_after: int) -> Sequence[UsageInterval]:
+        """See ``Repository.usage_intervals``."""
+        key = keys.usage_interval(cluster, ended_after + 1, "")
+        return list(self._query(UsageInterval, key.pk, after=key.sk))
 
     def virtual_cluster(self, virtual_cluster_id: str) -> VirtualCluster | None:
         """See ``Repository.virtual_cluster``."""

@@ -114,7 +114,8 @@ def _abandon(repository: Repository, workflows: Workflows, clock: Clock, operati
     Answers their ids, the same when the task is run again.
     """
     stuck = _unfinished(repository, operation)
-    stopped = {node.id for node in stuck if node.instance_id and node.launched_at < operation.start_time}
+    # An instance that was Ready once, before this operation, was stopped.
+    stopped = {node.id for node in stuck if node.instance_id and 0 < node.ready_at < operation.start_time}
     launched = {node.id for node in stuck} - stopped
     return [
         *_clean_up(repository, workflows, clock, operation, Action.TERMINATE, launched),

@@ -14,12 +14,13 @@ from paddock.ports.repository import Put
 from paddock.service.contention import commit_each
 from paddock.service.observation import deallocated, is_gone, observed
 from paddock.service.read_nodes import nodes_of
-from paddock.service.settling import release_nodes, remove_nodes
+from paddock.service.settling import release_nodes, remove_nodes, settle_nodes, usage_until
 from paddock.service.steps.outcome import Next, Outcome, wait
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from paddock.model.ledger import Ledger
     from paddock.model.node import Node
     from paddock.model.operation import Operation
     from paddock.ports.clock import Clock
@@ -103,18 +104,24 @@ def _record_replaced(
 ) -> bool:
     """Let go of replaced instances that have ended; tells whether any has not."""
     now = clock.now()
-    writes: list[Write] = []
-    waiting = False
-    for node in nodes:
-        instance = seen.get(node.replaced_instance_id)
-        if is_gone(node, instance, now):
-            after = replace(node, replaced_instance_id="", unseen_since=0)
-        else:
-            waiting = True
-            after = replace(node, unseen_since=0 if instance else node.unseen_since or now)
-        if after != node:
-            writes.append(Put(replace(after, revision=next_revision(now, node.revision)), was=node))
-    return bool(commit_each(repository, writes)) or waiting
+    gone = {node.id for node in nodes if is_gone(node, seen.get(node.replaced_instance_id), now)}
+
+    def settle(ledger: Ledger, current: Sequence[Node]) -> tuple[Ledger, list[Write]]:
+        replaced = [node for node in current if node.replaced_instance_id]
+        writes: list[Write] = [Put(_without_replaced(node, clock.now()), was=node) for node in replaced]
+        return ledger, writes + usage_until(replaced, clock.now())
+
+    for cluster in {node.cluster for node in nodes}:
+        settle_nodes(repository, clock, cluster, gone, settle)
+    waiting = [node for node in nodes if node.id not in gone]
+    after = [(node, _looked_for(node, seen, now)) for node in waiting]
+    commit_each(repository, [Put(new, was=node) for node, new in after if new is not node])
+    return bool(waiting)
+
+
+def _without_replaced(node: Node, now: int) -> Node:
+    revision = next_revision(now, node.revision)
+    return replace(node, revision=revision, replaced_instance_id="", launched_at=0, unseen_since=0)
 
 
 def _poll_ending(

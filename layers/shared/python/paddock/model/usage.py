@@ -1,0 +1,198 @@
+"""What nodes have used of machines: the intervals on record, and their sums over slots of time.
+
+Everything is counted in whole nanoseconds, so that the sums of any two granularities are exactly the same.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections import defaultdict
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+from typing import TYPE_CHECKING
+
+from paddock.model.identity import next_revision
+from paddock.model.node import NodeStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from paddock.model.node import Node
+
+HOUR_NS = 3600 * 1_000_000_000
+DAY_NS = 24 * HOUR_NS
+# Ended intervals are kept for this long after their end.
+USAGE_RETENTION_NS = 400 * DAY_NS
+
+_WITHOUT_MACHINE = frozenset({NodeStatus.OFF, NodeStatus.DEALLOCATED})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageInterval:
+    """That a node used a machine from ``start`` until ``end``, in ns since the epoch.
+
+    It holds what the machine was and cost then, so that no later change of the definition changes the past.
+    ``cores`` are vCPU; ``price_per_hour`` is that of the whole machine, ``None`` where none was given.
+    """
+
+    cluster: str
+    node_id: str
+    name: str
+    node_array: str
+    machine_type: str
+    cores: int
+    price_per_hour: float | None
+    interruptible: bool
+    start: int
+    end: int
+    revision: int
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What usage of one price and kind is summed up under."""
+
+    node_array: str
+    machine_type: str
+    cores: int
+    interruptible: bool
+    price_per_hour: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class NodeUse:
+    """One node's share of a slot: ``used`` is in ns of the whole machine."""
+
+    id: str
+    name: str
+    machine: Machine
+    used: int
+
+
+@dataclass(slots=True)
+class Slot:
+    """The use from ``start`` (inclusive) until ``end`` (exclusive), both in ns since the epoch.
+
+    ``machines`` has the ns for which machines were used, those of all nodes added; ``nodes`` has the same by
+    node. Neither has what was not used.
+    """
+
+    start: int
+    end: int
+    machines: dict[Machine, int] = field(default_factory=dict)
+    nodes: list[NodeUse] = field(default_factory=list)
+
+
+def interval_until(node: Node, end: int) -> UsageInterval | None:
+    """The interval for which a node has used its machine if that ends now; ``None`` if it uses none.
+
+    A node uses its machine from the launch until the instance is gone; one that is gone counts no more.
+    """
+    if not node.launched_at or not node.counted or node.status in _WITHOUT_MACHINE:
+        return None
+    return UsageInterval(
+        cluster=node.cluster,
+        node_id=node.id,
+        name=node.name,
+        node_array=node.spec.node_array,
+        machine_type=node.spec.machine_type,
+        cores=node.spec.vcpu_count,
+        price_per_hour=node.spec.price_per_hour,
+        interruptible=node.spec.interruptible,
+        start=node.launched_at,
+        end=end,
+        revision=next_revision(end),
+    )
+
+
+def sum_by_machine(intervals: Iterable[UsageInterval], edges: Sequence[int]) -> list[Slot]:
+    """One slot between any two neighbouring ``edges``, with what was used in it; ``nodes`` stay empty.
+
+    Edges ascend; what lies outside of them is left out. It takes time by intervals and by slots, not by their
+    product, so thousands of nodes that ran for all of a month are summed up by the hour at once.
+    """
+    series: defaultdict[Machine, _Series] = defaultdict(lambda: _Series(edges))
+    for one in intervals:
+        series[_machine(one)].add(one.start, one.end)
+    slots = [Slot(start, end) for start, end in pairwise(edges)]
+    for machine, used in series.items():
+        for slot, amount in zip(slots, used.amounts(), strict=True):
+            if amount:
+                slot.machines[machine] = amount
+    return slots
+
+
+def count_node_uses(intervals: Iterable[UsageInterval], edges: Sequence[int]) -> int:
+    """How many entries ``add_nodes`` would make at the most."""
+    return sum(len(_slots_of(one, edges)) for one in intervals)
+
+
+def add_nodes(slots: Sequence[Slot], intervals: Iterable[UsageInterval], edges: Sequence[int]) -> None:
+    """Fill in the slots' ``nodes``, in the order of their ids. ``slots`` are those between these edges."""
+    used: list[defaultdict[tuple[str, str, Machine], int]] = [defaultdict(int) for _ in slots]
+    for one in intervals:
+        key = (one.node_id, one.name, _machine(one))
+        for index in _slots_of(one, edges):
+            used[index][key] += min(one.end, edges[index + 1]) - max(one.start, edges[index])
+    for slot, uses in zip(slots, used, strict=True):
+        slot.nodes = [NodeUse(*key, used=uses[key]) for key in sorted(uses, key=lambda key: key[0])]
+
+
+def core_hours(machines: Mapping[Machine, int]) -> float:
+    """The core-hours of an amount of use, given in ns by machine."""
+    return sum(used * machine.cores for machine, used in machines.items()) / HOUR_NS
+
+
+def cost(machines: Mapping[Machine, int]) -> float | None:
+    """What the use cost; ``None`` where a price is missing, since a sum without it would be too low."""
+    total = 0.0
+    for machine, used in machines.items():
+        if machine.price_per_hour is None:
+            return None
+        total += machine.price_per_hour * used / HOUR_NS
+    return total
+
+
+class _Series:
+    """Ns used in each slot. An interval counts as all of each slot that it touches, less what is too much."""
+
+    def __init__(self, edges: Sequence[int]) -> None:
+        self._edges = edges
+        self._changes = [0] * len(edges)
+        self._too_much = [0] * len(edges)
+
+    def add(self, start: int, end: int) -> None:
+        touched = _touched(start, end, self._edges)
+        if touched:
+            first, last = touched[0], touched[-1]
+            self._changes[first] += 1
+            self._changes[last + 1] -= 1
+            self._too_much[first] += max(0, start - self._edges[first])
+            self._too_much[last] += max(0, self._edges[last + 1] - end)
+
+    def amounts(self) -> Iterator[int]:
+        counts = accumulate(self._changes)
+        for (start, end), count, too_much in zip(pairwise(self._edges), counts, self._too_much, strict=False):
+            yield count * (end - start) - too_much
+
+
+def _slots_of(interval: UsageInterval, edges: Sequence[int]) -> range:
+    return _touched(interval.start, interval.end, edges)
+
+
+def _touched(start: int, end: int, edges: Sequence[int]) -> range:
+    """The indexes of the slots that share any time with this interval."""
+    start, end = max(start, edges[0]), min(end, edges[-1])
+    if start >= end:
+        return range(0)
+    return range(bisect_right(edges, start) - 1, bisect_left(edges, end))
+
+
+def _machine(interval: UsageInterval) -> Machine:
+    return Machine(
+        node_array=interval.node_array,
+        machine_type=interval.machine_type,
+        cores=interval.cores,
+        interruptible=interval.interruptible,
+        price_per_hour=interval.price_per_hour,
+    )
