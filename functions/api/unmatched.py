@@ -13,6 +13,7 @@ METHODS = {
     "/clusters": ["GET"],
     "/clusters/{cluster}": ["DELETE", "GET", "PUT"],
     "/clusters/{cluster}/status": ["GET"],
+    "/clusters/{cluster}/usage": ["GET"],
     "/clusters/{cluster}/nodes": ["GET"],
     "/clusters/{cluster}/nodes/create": ["POST"],
     "/clusters/{cluster}/nodes/deallocate": ["POST"],

@@ -35,6 +35,7 @@ TABLE_ACTIONS = {
     "GetClusterStatus": "GetItem Query",
     "ListNodes": "GetItem BatchGetItem Query",
     "CreateNodes": "GetItem PutItem ConditionCheckItem",
+    "GetClusterUsage": "GetItem Query",
     "ScaleNodes": "GetItem PutItem ConditionCheckItem",
     "TerminateNodes": "GetItem BatchGetItem Query PutItem",
     "ShutdownNodes": "GetItem BatchGetItem Query PutItem",

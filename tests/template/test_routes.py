@@ -19,6 +19,7 @@ ROUTES = {
     ("GET", "/clusters/{cluster}"): "get_cluster",
     ("DELETE", "/clusters/{cluster}"): "delete_cluster",
     ("GET", "/clusters/{cluster}/status"): "get_cluster_status",
+    ("GET", "/clusters/{cluster}/usage"): "get_cluster_usage",
     ("GET", "/clusters/{cluster}/nodes"): "list_nodes",
     ("POST", "/clusters/{cluster}/nodes/create"): "create_nodes",
     ("POST", "/clusters/{cluster}/nodes/terminate"): "terminate_nodes",

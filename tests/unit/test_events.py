@@ -35,6 +35,7 @@ STORY: tuple[tuple[str, str, int | str], ...] = (
     ("api", "list_operations", 200),
     ("api", "list_nodes", 200),
     ("api", "get_cluster_status", 200),
+    ("api", "get_cluster_usage", 200),
     ("api", "write_virtual_cluster", 200),
     ("api", "get_virtual_cluster", 200),
     ("api", "list_virtual_clusters", 200),

@@ -27,6 +27,7 @@ from paddock.service import (
     operations,
     read_nodes,
     scale_nodes,
+    usage,
     virtual_clusters,
 )
 from paddock.service.steps import finish, launch, poll, terminate
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
         ScaleRequest,
         VirtualClusterWrite,
     )
+    from paddock.model.timeframe import UsageQuery
     from paddock.model.virtual_cluster import VirtualCluster
     from paddock.ports.clock import Clock
     from paddock.ports.compute import Compute
@@ -125,6 +127,11 @@ def delete_cluster(name: str, expected: int | None) -> None:
 def get_cluster_status(name: str, *, with_nodes: bool) -> cluster_status.ClusterStatus:
     """See ``cluster_status``."""
     return cluster_status.cluster_status(repository(), clock(), name, with_nodes=with_nodes)
+
+
+def get_cluster_usage(name: str, query: UsageQuery) -> usage.ClusterUsage:
+    """See ``usage.cluster_usage``."""
+    return usage.cluster_usage(repository(), clock(), name, query)
 
 
 def list_nodes(

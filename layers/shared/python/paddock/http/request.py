@@ -91,6 +91,18 @@ class Request:
         except ValidationError as error:
             raise InvalidRequest(_explain(error, model)) from error
 
+    def parameters(self, model: type[Model]) -> Model:
+        """The query as a document of this kind; parameters that it does not know are left alone.
+
+        Raises ``InvalidRequest``.
+        """
+        names = (field.alias or name for name, field in model.model_fields.items())
+        given = {name: value for name in names if (value := self.query(name)) is not None}
+        try:
+            return model.model_validate(given)
+        except ValidationError as error:
+            raise InvalidRequest(_explain(error, model).removeprefix("the body: ")) from error
+
     def location_of(self, operation_id: str) -> dict[str, str]:
         """The header that says where an operation can be watched, relative to this request's URL.
 
