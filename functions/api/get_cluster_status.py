@@ -8,10 +8,13 @@ from paddock.http.errors import CLUSTERS
 from paddock.http.reply import Reply
 from paddock.http.request import Request
 from paddock.http.views.cluster import status_view
+from paddock.http.views.node import NODES_LISTED
 
 
 @endpoint(CLUSTERS)
 def handler(request: Request) -> Reply:
     """Answer the status, with the nodes where ``nodes=true`` asks for them."""
-    status = bootstrap.get_cluster_status(request.path("cluster"), with_nodes=request.flag("nodes"))
-    return Reply(200, status_view(status, bootstrap.settings().region))
+    with_nodes = request.flag("nodes")
+    status = bootstrap.get_cluster_status(request.path("cluster"), with_nodes=with_nodes)
+    view = status_view(status, bootstrap.settings().region)
+    return Reply(200, view, listing=NODES_LISTED if with_nodes else None)

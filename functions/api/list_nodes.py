@@ -7,12 +7,18 @@ from paddock.http.endpoint import endpoint
 from paddock.http.errors import CLUSTERS
 from paddock.http.reply import Reply
 from paddock.http.request import Request
-from paddock.http.views.node import node_list_view
+from paddock.http.views.node import NODES_LISTED, node_list_view
+from paddock.model.base import MAX_NODES
 
 
 @endpoint(CLUSTERS)
 def handler(request: Request) -> Reply:
-    """Answer the nodes, narrowed by ``operation`` or ``request_id``."""
-    cluster = request.path("cluster")
-    nodes, operation = bootstrap.list_nodes(cluster, request.query("operation"), request.query("request_id"))
-    return Reply(200, node_list_view(nodes, operation))
+    """Answer the nodes, of one operation where it is named, in pages where ``maxResults`` asks for it."""
+    page = bootstrap.list_nodes(
+        request.path("cluster"),
+        request.query("operation"),
+        request.query("request_id"),
+        request.limit("maxResults", MAX_NODES),
+        request.query("nextToken") or "",
+    )
+    return Reply(200, node_list_view(page), listing=NODES_LISTED)

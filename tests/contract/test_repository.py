@@ -413,6 +413,44 @@ def test_thousands_of_nodes_are_read_whole_and_in_order(repository: Repository) 
     assert repository.nodes_made_by(made) == nodes
 
 
+@pytest.mark.parametrize("limit", [1, 2, 6, 7, 8, 100])
+def test_pages_hold_each_node_of_the_cluster_exactly_once_and_in_order(
+    repository: Repository, limit: int
+) -> None:
+    first = operation(id="00000000-0000-4000-8000-000000000000")
+    second = operation(id="00000000-0000-4000-8000-000000100000")
+    made = [*nodes_of(first, range(1, 5)), *nodes_of(second, range(1, 4))]
+    elsewhere = nodes_of(replace(first, cluster="demo 2"), range(1, 10))
+    store(repository, *reversed(made), *elsewhere, ledger("demo"), ledger("demo 2"))
+    pages: list[Node] = []
+    after = ""
+    while found := repository.nodes("demo", limit, after):
+        assert len(found) == limit or len(pages) + len(found) == len(made)
+        pages += found
+        after = found[-1].id
+    assert pages == made
+    assert repository.nodes("demo", None, made[2].id) == made[3:]
+    assert repository.nodes("demo", 1, "f" * 8 + made[0].id[8:]) == []
+
+
+def test_pages_hold_nodes_that_stay_exactly_once_while_others_come_and_go(repository: Repository) -> None:
+    made = operation(id="00000000-0000-4000-8000-000000000000")
+    nodes = nodes_of(made, [1, 2, 4, 5, 7, 8])
+    store(repository, *nodes)
+    first = repository.nodes("demo", 2)
+    # What came before the place where reading goes on is missed, what comes after it is not.
+    repository.commit(Delete(nodes[1]), Delete(nodes[3]), *(Put(new, None) for new in nodes_of(made, [3, 6])))
+    rest = repository.nodes("demo", 10, first[-1].id)
+    indexes = [int(one.id[-1]) for one in [*first, *rest]]
+    assert indexes == [1, 2, 3, 4, 6, 7, 8]
+
+
+def test_large_pages_of_nodes_are_read_over_several_answers(repository: Repository) -> None:
+    nodes = [replace(one, status_message="x" * 1_500) for one in nodes_of(operation(), range(1, 1_201))]
+    store(repository, *nodes)
+    assert repository.nodes("demo", 1_100, nodes[49].id) == nodes[50:1_150]
+
+
 @pytest.mark.parametrize("count", [1, 99, 100, 101, 250])
 def test_any_number_of_nodes_is_found_by_id(repository: Repository, count: int) -> None:
     made = operation()

@@ -65,8 +65,8 @@ class FakeRepository:
     def ledger(self, cluster: str) -> Ledger | None:
         return self._get(Ledger, keys.ledger(cluster))
 
-    def nodes(self, cluster: str) -> Sequence[Node]:
-        return self._query(Node, *keys.node(cluster, ""))
+    def nodes(self, cluster: str, limit: int | None = None, after: str = "") -> Sequence[Node]:
+        return [node for node in self._query(Node, *keys.node(cluster, "")) if node.id > after][:limit]
 
     def nodes_made_by(self, operation: Operation) -> Sequence[Node]:
         return self._query(Node, *keys.node(operation.cluster, node_id_prefix(operation.id)))

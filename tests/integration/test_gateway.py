@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from tests.integration.story import create, finished, new_cluster
 
 if TYPE_CHECKING:
     from tests.emulator.client import Client, Reply
@@ -78,3 +82,33 @@ def test_a_slash_at_the_end_changes_nothing(client: Client) -> None:
     assert (
         client.get("/operations/?request_id=none").status == client.get("/operations?request_id=none").status
     )
+
+
+def test_a_client_that_reads_gzip_gets_it_and_any_other_gets_text(client: Client) -> None:
+    cluster = new_cluster(client)
+    finished(client, create(client, cluster, 5).json()["operationId"])
+    path = f"/clusters/{cluster}/nodes"
+    plain = client.get(path)
+    assert "content-encoding" not in plain.headers
+    packed = client.get(path, Accept_Encoding="deflate, gzip;q=0.5")
+    assert packed.headers["content-encoding"] == "gzip"
+    assert packed.headers["vary"] == "Accept-Encoding"
+    assert packed.headers["content-type"] == "application/json"
+    assert len(packed.body) < len(plain.body) / 2
+    assert json.loads(gzip.decompress(packed.body)) == plain.json()
+    for headers in ({"Accept_Encoding": "gzip;q=0"}, {"Accept_Encoding": "gzip", "Accept": ""}):
+        assert client.get(path, **headers).body == plain.body
+
+
+def test_nodes_come_in_pages(client: Client) -> None:
+    cluster = new_cluster(client)
+    create(client, cluster, 5)
+    found, query = [], "maxResults=2"
+    while query:
+        page = client.get(f"/clusters/{cluster}/nodes?{query}").json()
+        found.append([node["Name"] for node in page["nodes"]])
+        query = f"maxResults=2&nextToken={page['nextToken']}" if "nextToken" in page else ""
+    assert found == [["ondemand-1", "ondemand-2"], ["ondemand-3", "ondemand-4"], ["ondemand-5"]]
+    for query in ("maxResults=0", "maxResults=x", "nextToken=x"):
+        assert client.get(f"/clusters/{cluster}/nodes?{query}").status == 400
+    assert client.get("/virtual_clusters?nextToken=%23").status == 400

@@ -84,6 +84,10 @@ def test_no_route_is_open() -> None:
                 assert event["Properties"]["RestApiId"] == {"Ref": "Api"}
 
 
+def test_the_gateway_decodes_compressed_answers_whatever_the_client_accepts() -> None:
+    assert TEMPLATE["Resources"]["Api"]["Properties"]["BinaryMediaTypes"] == ["*~1*"]
+
+
 def test_api_functions_answer_before_the_gateway_gives_up() -> None:
     default = TEMPLATE["Globals"]["Function"]["Timeout"]
     for properties in FUNCTIONS.values():

@@ -160,8 +160,8 @@ class _Slow(FakeRepository):
 
     world: World
 
-    def nodes(self, cluster: str) -> Sequence[Node]:
-        nodes = super().nodes(cluster)
+    def nodes(self, cluster: str, limit: int | None = None, after: str = "") -> Sequence[Node]:
+        nodes = super().nodes(cluster, limit, after)
         if self.world.repository is self:
             self.world.repository = FakeRepository()
             self.world.repository._records = self._records

@@ -10,7 +10,8 @@ from paddock.errors import InvalidRequest, NotFound
 from paddock.model.identity import new_operation_id
 from paddock.service.cluster_status import cluster_status
 from paddock.service.operations import find_operation, get_operation
-from paddock.service.read_nodes import list_nodes
+from paddock.service.read_nodes import list_nodes, page_of_nodes
+from paddock.service.virtual_clusters import list_virtual_clusters
 from tests.fakes.clock import START
 from tests.fakes.world import CLUSTER, World, nodearray
 
@@ -83,11 +84,75 @@ def test_operation_and_request_id_together_are_refused() -> None:
     [
         lambda world, cluster: list_nodes(world.repository, cluster, None, None),
         lambda world, cluster: cluster_status(world.repository, world.clock, cluster, with_nodes=True),
+        lambda world, cluster: page_of_nodes(world.repository, cluster),
     ],
-    ids=["nodes", "status"],
+    ids=["nodes", "page", "status"],
 )
 def test_a_cluster_that_does_not_exist_is_not_found(
     read: Callable[[World, str], object], cluster: str
 ) -> None:
     with pytest.raises(NotFound, match="No cluster found"):
         read(World(), cluster)
+
+
+# Pages.
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 5, 6, 100, None])
+@pytest.mark.parametrize("query", ["", "operation", "request_id", "terminate"])
+def test_pages_hold_each_node_once_whatever_was_asked_for(query: str, limit: int | None) -> None:
+    world = World()
+    other, _ = world.create(2)
+    created, _ = world.create(5, request_id="r")
+    ended, _ = world.terminate(ids=[node.id for node in world.nodes() if node.operation_id == created.id])
+    asked, expected = {
+        "": ({}, 7),
+        "operation": ({"operation_id": created.id}, 5),
+        "request_id": ({"request_id": "r"}, 5),
+        "terminate": ({"operation_id": ended.id}, 5),
+    }[query]
+    found: list[str] = []
+    after: str | None = ""
+    while after is not None:
+        page = page_of_nodes(world.repository, CLUSTER, **asked, limit=limit, after=after)
+        assert 1 <= len(page.nodes) <= (limit or expected)
+        found += [node.id for node in page.nodes]
+        after = page.next_token
+        # What is told of the operation does not depend on the page.
+        assert (page.operation is not None) is bool(query)
+        assert len(page.operation_nodes) == (expected if query else 0)
+    assert found == sorted(set(found))
+    assert len(found) == expected
+    assert other.id not in found
+
+
+def test_a_node_that_stays_is_in_one_page_while_others_come_and_go() -> None:
+    world = World()
+    world.ready(6)
+    stay = [node.id for node in world.nodes()[1::2]]
+    first = page_of_nodes(world.repository, CLUSTER, limit=3)
+    assert first.next_token is not None
+    world.drive(world.terminate(ids=[node.id for node in world.nodes()[::2]])[0])
+    # Ids follow each other in time, so what is new comes last.
+    world.clock.advance(1)
+    world.create(2)
+    rest = page_of_nodes(world.repository, CLUSTER, limit=10, after=first.next_token)
+    seen = [node.id for node in (*first.nodes, *rest.nodes)]
+    assert [seen.count(one) for one in stay] == [1, 1, 1]
+    assert len(seen) == len(set(seen)) == 3 + 2 + 2
+    assert rest.next_token is None
+
+
+def test_a_page_that_ends_with_the_last_node_says_that_it_is_the_last() -> None:
+    world = World()
+    world.create(4)
+    assert page_of_nodes(world.repository, CLUSTER, limit=4).next_token is None
+    assert page_of_nodes(world.repository, CLUSTER, limit=3).next_token is not None
+
+
+@pytest.mark.parametrize("token", ["x", "a#b", "é", "x" * 10_000, " "])
+def test_a_token_that_no_reply_gave_is_refused(token: str) -> None:
+    with pytest.raises(InvalidRequest, match="nextToken must be"):
+        page_of_nodes(World().repository, CLUSTER, after=token)
+    with pytest.raises(InvalidRequest, match="nextToken must be"):
+        list_virtual_clusters(World().repository, None, "#" + token)

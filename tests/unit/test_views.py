@@ -12,6 +12,7 @@ from paddock.http.views.node import creation_view, management_view, node_list_vi
 from paddock.http.views.virtual_cluster import envelope, virtual_cluster_view, virtual_clusters_view
 from paddock.model.requests import ClusterWrite
 from paddock.service.cluster_status import cluster_status
+from paddock.service.read_nodes import page_of_nodes
 from tests.fakes.world import CLUSTER, REGION, World, bucket, nodearray
 
 if TYPE_CHECKING:
@@ -233,8 +234,10 @@ def test_an_operation_tells_how_far_it_is() -> None:
 def test_a_list_of_nodes_has_the_operation_only_where_one_was_asked_for() -> None:
     world = World()
     operation, _ = world.create(1)
-    assert node_list_view(world.nodes(), None).keys() == {"nodes"}
-    assert node_list_view(world.nodes(), operation)["operation"]["operationId"] == operation.id
+    assert node_list_view(page_of_nodes(world.repository, CLUSTER)).keys() == {"nodes"}
+    view = node_list_view(page_of_nodes(world.repository, CLUSTER, operation.id))
+    assert view.keys() == {"nodes", "operation"}
+    assert view["operation"]["operationId"] == operation.id
 
 
 def test_a_cluster_is_told_so_that_it_can_be_put_again() -> None:

@@ -135,10 +135,10 @@ def get_cluster_usage(name: str, query: UsageQuery) -> usage.ClusterUsage:
 
 
 def list_nodes(
-    cluster: str, operation_id: str | None, request_id: str | None
-) -> tuple[Sequence[Node], Operation | None]:
-    """See ``read_nodes.list_nodes``."""
-    return read_nodes.list_nodes(repository(), cluster, operation_id, request_id)
+    cluster: str, operation_id: str | None, request_id: str | None, limit: int | None, after: str
+) -> read_nodes.NodePage:
+    """See ``read_nodes.page_of_nodes``."""
+    return read_nodes.page_of_nodes(repository(), cluster, operation_id, request_id, limit, after)
 
 
 def add_nodes(cluster: str, body: NodeCreationRequest) -> tuple[Operation, list[create_nodes.Added]]:
@@ -182,8 +182,8 @@ def write_virtual_cluster(body: VirtualClusterWrite, expected: int | None) -> Vi
 
 
 def list_virtual_clusters(limit: int | None, after: str) -> tuple[Sequence[VirtualCluster], str | None]:
-    """See ``Repository.virtual_clusters``."""
-    return repository().virtual_clusters(limit, after)
+    """See ``virtual_clusters.list_virtual_clusters``."""
+    return virtual_clusters.list_virtual_clusters(repository(), limit, after)
 
 
 def get_virtual_cluster(virtual_cluster_id: str) -> VirtualCluster:

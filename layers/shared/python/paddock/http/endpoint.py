@@ -49,7 +49,7 @@ def endpoint(surface: Surface) -> Callable[[Callable[[Request], Reply]], Handler
                     "duration_ms": round((perf_counter() - began) * 1000),
                 },
             )
-            return reply.to_gateway()
+            return reply.to_gateway(compress=request.accepts_gzip())
 
         return handler
 

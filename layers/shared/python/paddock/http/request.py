@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import unquote
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _MAX_ERRORS_TOLD = 5
 _MAX_DEPTH = 64
 _TOO_DEEP = f"it must be nested at most {_MAX_DEPTH} deep"
+_WEIGHT = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -102,6 +104,17 @@ class Request:
             return model.model_validate(given)
         except ValidationError as error:
             raise InvalidRequest(_explain(error, model).removeprefix("the body: ")) from error
+
+    def accepts_gzip(self) -> bool:
+        """Whether the client reads gzip, as RFC 9110 has it say: with a weight above 0, by name or by ``*``.
+
+        A request without ``Accept`` is taken not to, for the gateway would not decode a compressed answer.
+        """
+        if not self._header("accept"):
+            return False
+        weights = dict(_weighted(one) for one in (self._header("accept-encoding") or "").lower().split(","))
+        named = [weights[name] for name in ("gzip", "x-gzip") if name in weights]
+        return max(named, default=weights.get("*", 0)) > 0
 
     def location_of(self, operation_id: str) -> dict[str, str]:
         """The header that says where an operation can be watched, relative to this request's URL.
@@ -200,6 +213,16 @@ def _require_shallow(document: Any, depth: int) -> None:
 def _refuse_constant(name: str) -> None:
     msg = f"{name} is not a JSON number"
     raise ValueError(msg)
+
+
+def _weighted(coding: str) -> tuple[str, float]:
+    """A content coding and its weight; a weight that is none is 0."""
+    name, *parameters = (part.strip() for part in coding.split(";"))
+    for parameter in parameters:
+        key, _, value = parameter.partition("=")
+        if key.strip() == "q":
+            return name, float(value) if _WEIGHT.fullmatch(value.strip()) else 0.0
+    return name, 1.0
 
 
 def _to_revision(name: str, text: str) -> int:

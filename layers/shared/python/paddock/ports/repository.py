@@ -83,8 +83,12 @@ class Repository(Protocol):
     def ledger(self, cluster: str) -> Ledger | None:
         """The ledger of a cluster; there is one exactly as long as the cluster exists."""
 
-    def nodes(self, cluster: str) -> Sequence[Node]:
-        """All nodes of a cluster, in the order of their ids."""
+    def nodes(self, cluster: str, limit: int | None = None, after: str = "") -> Sequence[Node]:
+        """Nodes of a cluster in the order of their ids, from the first id above ``after``; at most ``limit``.
+
+        ``after`` need not be the id of a node that exists, but must have an id's form. Fewer than ``limit``
+        are all that there are.
+        """
 
     def nodes_made_by(self, operation: Operation) -> Sequence[Node]:
         """Those of the nodes of a create that exist, in the order of their ids."""

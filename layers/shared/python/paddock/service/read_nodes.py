@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paddock.errors import InvalidRequest, NotFound
+from paddock.model.identity import is_id
 from paddock.model.operation import Action
 from paddock.service.lookup import operation_of_request, require_cluster, require_operation
 
@@ -38,6 +40,54 @@ def list_nodes(
     else:
         return repository.nodes(cluster), None
     return nodes_of(repository, operation), operation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePage:
+    """Some of the nodes that were asked for, in the order of their ids.
+
+    ``next_token`` is where to go on, ``None`` where there are no more. ``operation`` is the one asked for,
+    and ``operation_nodes`` are all of its nodes, whatever the page holds.
+    """
+
+    nodes: Sequence[Node]
+    next_token: str | None
+    operation: Operation | None
+    operation_nodes: Sequence[Node]
+
+
+def page_of_nodes(
+    repository: Repository,
+    cluster: str,
+    operation_id: str | None = None,
+    request_id: str | None = None,
+    limit: int | None = None,
+    after: str = "",
+) -> NodePage:
+    """At most ``limit`` of what ``list_nodes`` lists, from where ``after`` (a ``next_token``) says.
+
+    A node that is there all the while stands in exactly one page, whatever comes and goes. Raises what
+    ``list_nodes`` raises, and ``InvalidRequest`` for a token that none can be.
+    """
+    if after and not is_id(after):
+        msg = "nextToken must be one that a reply gave"
+        raise InvalidRequest(msg)
+    # One more than is told, to know whether there are more.
+    read = None if limit is None else limit + 1
+    if operation_id is None and request_id is None:
+        require_cluster(repository, cluster)
+        every: Sequence[Node] = ()
+        found, operation = repository.nodes(cluster, read, after), None
+    else:
+        every, operation = list_nodes(repository, cluster, operation_id, request_id)
+        found = [node for node in every if node.id > after][:read]
+    nodes = found[:limit]
+    return NodePage(
+        nodes=nodes,
+        next_token=nodes[-1].id if len(found) > len(nodes) else None,
+        operation=operation,
+        operation_nodes=every,
+    )
 
 
 def nodes_of(repository: Repository, operation: Operation) -> Sequence[Node]:

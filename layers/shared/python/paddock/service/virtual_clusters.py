@@ -91,6 +91,16 @@ def get_virtual_cluster(repository: Repository, virtual_cluster_id: str) -> Virt
     return found
 
 
+def list_virtual_clusters(
+    repository: Repository, limit: int | None, after: str
+) -> tuple[Sequence[VirtualCluster], str | None]:
+    """See ``Repository.virtual_clusters``. Raises ``InvalidRequest`` for a token that none can be."""
+    if after and not is_virtual_cluster_id(after):
+        msg = "nextToken must be one that a reply gave"
+        raise InvalidRequest(msg)
+    return repository.virtual_clusters(limit, after)
+
+
 def delete_virtual_cluster(
     repository: Repository,
     workflows: Workflows,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from botocore.exceptions import ClientError
@@ -82,10 +83,17 @@ class DynamoDbRepository:
         """See ``Repository.ledger``."""
         return self._get(Ledger, keys.ledger(cluster))
 
-    def nodes(self, cluster: str) -> Sequence[Node]:
+    def nodes(self, cluster: str, limit: int | None = None, after: str = "") -> Sequence[Node]:
         """See ``Repository.nodes``."""
         key = keys.node(cluster, "")
-        return list(self._query(Node, key.pk, begins_with=key.sk))
+        paging: dict[str, Any] = {}
+        if limit is not None:
+            paging["Limit"] = limit
+        if after:
+            # The sort key's one condition says that it is a node's; where to go on is said beside it.
+            paging["ExclusiveStartKey"] = _key(keys.node(cluster, after))
+        found = self._query(Node, key.pk, begins_with=key.sk, **paging)
+        return list(islice(found, limit))
 
     def nodes_made_by(self, operation: Operation) -> Sequence[Node]:
         """See ``Repository.nodes_made_by``."""
@@ -171,7 +179,7 @@ class DynamoDbRepository:
             request = answer.get("UnprocessedKeys")
 
     def _query(
-        self, kind: type[Found], pk: str, *, begins_with: str = "", after: str = ""
+        self, kind: type[Found], pk: str, *, begins_with: str = "", after: str = "", **paging: Any
     ) -> Iterator[Found]:
         condition, values = "pk = :pk", {":pk": {"S": pk}}
         if begins_with:
@@ -179,7 +187,7 @@ class DynamoDbRepository:
         elif after:
             condition, values = f"{condition} AND sk > :sk", {**values, ":sk": {"S": after}}
         pages = self._pages(
-            KeyConditionExpression=condition, ExpressionAttributeValues=values, ConsistentRead=True
+            KeyConditionExpression=condition, ExpressionAttributeValues=values, ConsistentRead=True, **paging
         )
         return (from_item(kind, item) for page in pages for item in page["Items"])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from paddock.http.reply import Listing
 from paddock.model.node import NodeStatus
 from paddock.model.operation import ENDING, LAUNCHING, SECOND_NS
 
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
     from paddock.model.operation import Operation
     from paddock.service.create_nodes import Added
     from paddock.service.manage_nodes import NodeResult
+    from paddock.service.read_nodes import NodePage
+
+
+NODES_LISTED = Listing("nodes", key="NodeId")
 
 
 def node_view(node: Node) -> dict[str, Any]:
@@ -22,12 +27,12 @@ def node_view(node: Node) -> dict[str, Any]:
     return node.attributes_as_named()
 
 
-def node_list_view(nodes: Sequence[Node], operation: Operation | None) -> dict[str, Any]:
-    """``NodeList``."""
-    view: dict[str, Any] = {"nodes": [node_view(node) for node in nodes]}
-    if operation is not None:
-        view["operation"] = operation_view(operation, nodes)
-    return view
+def node_list_view(page: NodePage) -> dict[str, Any]:
+    """``NodeList``, with ``nextToken`` where there is more of it."""
+    view: dict[str, Any] = {"nodes": [node_view(node) for node in page.nodes]}
+    if page.operation is not None:
+        view["operation"] = operation_view(page.operation, page.operation_nodes)
+    return {**view, "nextToken": page.next_token} if page.next_token is not None else view
 
 
 def creation_view(operation: Operation, added: Sequence[Added]) -> dict[str, Any]:

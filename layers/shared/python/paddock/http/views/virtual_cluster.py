@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from paddock.http.reply import Listing
 from paddock.model.virtual_cluster import AllocationMode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paddock.model.virtual_cluster import VirtualCluster
+
+
+VIRTUAL_CLUSTERS_LISTED = Listing("virtualClusters", key="virtualClusterId", within="data")
 
 
 def envelope(message: str, data: dict[str, Any]) -> dict[str, Any]:
