@@ -9,7 +9,7 @@ READY := $(VENV)/.requirements
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help local local-reset test check format pins build clean
+.PHONY: help local local-reset test bench check format pins build clean
 
 help:  ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -22,6 +22,9 @@ local-reset:  ## Forget what `make local` has stored
 
 test: $(READY)  ## Run all tests
 	@exec $(BIN)/python -m pytest
+
+bench: $(READY)  ## Print what creating nodes costs in calls
+	@PYTHONPATH=layers/shared/python $(BIN)/python -m tests.bench.calls
 
 check: $(READY)  ## Check format, lint, types, the template and the import arrows
 	$(BIN)/ruff format --check

@@ -1,4 +1,7 @@
-"""What the ``Repository`` port promises, of the fake and of the one in DynamoDB alike."""
+"""What the ``Repository`` port promises, of the fake and of the one in DynamoDB alike.
+
+The latter runs over an emulator, and over the DynamoDB in memory that counts calls.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +25,7 @@ from paddock.model.usage import UsageInterval
 from paddock.model.virtual_cluster import AllocationMode, NodeInstance, VirtualCluster
 from paddock.ports.repository import MAX_WRITES, Check, Delete, Put, WriteConflictError
 from tests.fakes.clock import START
+from tests.fakes.dynamodb import FakeDynamoDb
 from tests.fakes.repository import FakeRepository
 from tests.fakes.world import bucket, nodearray
 
@@ -42,10 +46,13 @@ FREE_FORM: dict[str, Any] = {
 }
 
 
-@pytest.fixture(params=["fake", "dynamodb"])
+@pytest.fixture(params=["fake", "memory", "dynamodb"])
 def repository(request: pytest.FixtureRequest) -> Repository:
     if request.param == "fake":
         return FakeRepository()
+    if request.param == "memory":
+        client: Any = FakeDynamoDb()
+        return DynamoDbRepository(client, "table")
     table: str = request.getfixturevalue("table")
     return DynamoDbRepository(request.getfixturevalue("dynamodb"), table)
 

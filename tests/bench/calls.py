@@ -1,0 +1,151 @@
+"""What a create costs in calls: `python -m tests.bench.calls` prints the table that stands in the README.
+
+The use cases and the workflow's tasks run as they are, through the real adapters, over a DynamoDB and an EC2
+in memory that count. Time is the test's own, so each run gives the same numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from paddock.adapters.dynamodb.repository import DynamoDbRepository
+from paddock.adapters.ec2 import Ec2Compute
+from paddock.model.operation import OperationState
+from paddock.service.steps.outcome import Next
+from tests.fakes.dynamodb import FakeDynamoDb
+from tests.fakes.world import CLUSTER, World, nodearray
+
+if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Callable, Iterator
+
+    from tests.fakes.ec2 import FakeEc2
+
+COUNTS = (1, 100, 1_000, 5_000)
+READS = ("GetItem", "Query", "BatchGetItem")
+LAUNCHES = ("CreateFleet", "DescribeInstances")
+COLUMNS = ("nodes", "tasks", *READS, "TransactWriteItems (items)", "read units", "write units", *LAUNCHES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cost:
+    """What one create did: calls and items by operation, capacity units, the workflow's tasks by name.
+
+    ``request_calls`` are those that the client waits for. ``node_bytes`` are the sizes of the nodes' items.
+    """
+
+    nodes: int
+    calls: Counter[str]
+    items: Counter[str]
+    request_calls: Counter[str]
+    read_units: int
+    write_units: int
+    ec2_calls: Counter[str]
+    tasks: dict[str, int]
+    node_bytes: list[int]
+
+
+class _InProcessEc2:
+    """Calls the EC2 in memory as boto3's client would call the real one; no call may fail."""
+
+    def __init__(self, ec2: FakeEc2) -> None:
+        self._ec2 = ec2
+
+    def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
+        operation = "".join(part.title() for part in name.split("_"))
+        return lambda **asked: self._ec2.call(operation, asked)
+
+    def get_paginator(self, name: str) -> _Pages:
+        return _Pages(getattr(self, name))
+
+
+@dataclass(frozen=True)
+class _Pages:
+    call: Callable[..., dict[str, Any]]
+
+    def paginate(self, PaginationConfig: dict[str, int], **asked: Any) -> Iterator[dict[str, Any]]:  # noqa: N803
+        asked["MaxResults"] = PaginationConfig["PageSize"]
+        while True:
+            answer = self.call(**asked)
+            yield answer
+            if "NextToken" not in answer:
+                return
+            asked["NextToken"] = answer["NextToken"]
+
+
+@cache
+def measure(count: int) -> Cost:
+    """Create so many nodes of one bucket by one request, and run its workflow until all are Ready."""
+    world, store = World(), FakeDynamoDb()
+    ports: Any = (DynamoDbRepository(_any(store), "table"), Ec2Compute(_any(_InProcessEc2(world.ec2))))
+    world.repository, world.compute = ports
+    world.put({"nodearrays": [nodearray()]})
+    _reset(store)
+    world.ec2.calls.clear()
+    operation, [added] = world.create(count, request_id="463270ca-abcd-1234-98d6-431ee3ef8ed5")
+    assert added.count == count
+    request_calls = store.calls.copy()
+    tasks = _drive(world, operation.id)
+    calls, items = store.calls.copy(), store.items.copy()
+    read_units, write_units = store.read_units, store.write_units
+    assert world.operation(operation.id).state is OperationState.SUCCEEDED
+    return Cost(
+        nodes=count,
+        calls=calls,
+        items=items,
+        request_calls=request_calls,
+        read_units=read_units,
+        write_units=write_units,
+        ec2_calls=world.ec2.calls,
+        tasks=tasks,
+        node_bytes=store.bytes_of(f"CLUSTER#{CLUSTER}", "NODE#"),
+    )
+
+
+def table() -> str:
+    """The costs as a table in Markdown."""
+    lines = [f"| {' | '.join(COLUMNS)} |", "|" + "---:|" * len(COLUMNS)]
+    for count in COUNTS:
+        cost = measure(count)
+        writes = f"{cost.calls['TransactWriteItems']:,} ({cost.items['TransactWriteItems']:,})"
+        cells = [
+            f"{count:,}",
+            str(sum(cost.tasks.values())),
+            *(f"{cost.calls[operation]:,}" for operation in READS),
+            writes,
+            f"{cost.read_units:,}",
+            f"{cost.write_units:,}",
+            *(f"{cost.ec2_calls[operation]:,}" for operation in LAUNCHES),
+        ]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def _drive(world: World, operation_id: str) -> dict[str, int]:
+    """Run the workflow to its end, as the state machine does; answers how often each task ran."""
+    tasks: dict[str, int] = {}
+    task, polls = "launch", 0
+    while task != Next.DONE:
+        tasks[task] = tasks.get(task, 0) + 1
+        following, seconds = world.step(task, operation_id, polls)
+        if following is Next.WAIT:
+            world.clock.advance(seconds)
+            polls += 1
+        task = "poll" if following is Next.WAIT else following.value
+    return tasks
+
+
+def _reset(store: FakeDynamoDb) -> None:
+    store.calls.clear()
+    store.items.clear()
+    store.read_units = store.write_units = 0
+
+
+def _any(value: object) -> Any:
+    return value
+
+
+if __name__ == "__main__":
+    print(table())  # noqa: T201 - that is what it is for

@@ -1,0 +1,68 @@
+"""What a create costs in calls and capacity units, exactly, and that the README says so."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.bench.calls import COUNTS, measure, table
+
+README = Path(__file__).parents[2] / "README.md"
+KILOBYTE, PAGE = 1_024, 1_048_576
+
+
+def at_least(count: int, size: int) -> int:
+    """How many portions of this size hold so many."""
+    return -(-count // size)
+
+
+@pytest.mark.parametrize("nodes", COUNTS)
+def test_a_create_makes_exactly_as_many_calls_as_the_formula_says(nodes: int) -> None:
+    cost = measure(nodes)
+    batches, hundreds, polls = at_least(nodes, 500), at_least(nodes, 100), cost.tasks["poll"]
+    assert cost.tasks == {"launch": batches, "poll": polls, "finish": 1}
+    assert polls == 2
+    # The request: three reads, the one decision, the nodes. Nothing else keeps the client waiting.
+    assert cost.request_calls == {"GetItem": 3, "TransactWriteItems": 1 + hundreds}
+    # All nodes are read before and by each launch, by each poll, and three times at the end.
+    reads = batches + polls + 4
+    assert cost.calls == {
+        "GetItem": batches + polls + 5,
+        "Query": reads * at_least(sum(cost.node_bytes), PAGE),
+        "BatchGetItem": hundreds,
+        "TransactWriteItems": 3 * hundreds + 2 * batches + 2,
+    }
+    assert cost.items["Query"] == reads * nodes
+    assert cost.items["BatchGetItem"] == nodes
+    assert cost.items["TransactWriteItems"] == 3 * nodes + 2 * batches + 5
+    thousands = at_least(nodes, 1_000)
+    assert cost.ec2_calls == {"CreateFleet": batches, "DescribeInstances": (polls + 1) * thousands}
+
+
+@pytest.mark.parametrize("nodes", COUNTS)
+def test_a_create_uses_exactly_as_many_write_units_as_the_formula_says(nodes: int) -> None:
+    cost = measure(nodes)
+    kilobytes = at_least(max(cost.node_bytes), KILOBYTE)
+    # A node is written when it is asked for, when it is launched, and when it is Ready.
+    assert cost.write_units == 2 * 3 * nodes * kilobytes + 8 * at_least(nodes, 500) + 12
+    assert cost.items["index"] == 2
+
+
+def test_a_nodes_record_fits_a_kilobyte() -> None:
+    """A byte more would double what its writes cost."""
+    assert max(measure(5_000).node_bytes) <= KILOBYTE
+
+
+@pytest.mark.parametrize("nodes", COUNTS)
+def test_reads_cost_what_is_read(nodes: int) -> None:
+    cost = measure(nodes)
+    reads = at_least(nodes, 500) + cost.tasks["poll"] + 4
+    most = reads * at_least(sum(cost.node_bytes), 4_096) + cost.calls["Query"]
+    # Nodes by id are a unit each; single records have up to 8 kB.
+    most += nodes + 2 * cost.calls["GetItem"]
+    assert 0.85 * most - 40 <= cost.read_units <= most
+
+
+def test_the_readme_has_the_table_that_the_bench_prints() -> None:
+    assert table() in README.read_text(encoding="utf-8")
