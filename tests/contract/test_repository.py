@@ -163,6 +163,8 @@ RECORDS: dict[str, tuple[Record, Callable[[Repository], Record | None]]] = {
         ledger(
             buckets={"bucket-1": BucketUse(active=2, nodes=3, placement_groups={"ring": 2})},
             names=NameSet(["x-1", "x-2", "plain"]).to_document(),
+            placement_groups={"ondemand/ring": 3, "ondemand/left": 0},
+            capacity_failures={"bucket-1": 1_735_000_000_123_456_789},
         ),
         lambda stored: stored.ledger("demo"),
     ),
@@ -200,11 +202,13 @@ RECORDS: dict[str, tuple[Record, Callable[[Repository], Record | None]]] = {
                     spec=spec(),
                     first=1,
                     names=NameSet(["x-1"]).to_document(),
+                    movable=True,
                     keep_alive=True,
                     attributes=FREE_FORM,
                     configuration=FREE_FORM,
                 ),
             ),
+            offers={"ondemand": (spec(), spec(bucket_id="bucket-2"))},
             node_ids=NameSet(["00000000-0000-4000-8000-000000000001"]).to_document(),
             batch=LaunchBatch(
                 number=1,

@@ -79,13 +79,13 @@ class Stack:
         """An HTTP client with the right credentials."""
         return Client(self.base_url, self.settings.credentials)
 
-    def aws(self, service: str) -> Any:
-        """Return a boto3 client of the emulator, or of the simulator for ``ec2``."""
+    def aws(self, service: str, endpoint: str = "") -> Any:
+        """Return a boto3 client of the emulator, or of the simulator for ``ec2``, unless told otherwise."""
         # Named through Any: the stubs have one overload for each service, and this takes whichever.
         create: Any = boto3.client
         return create(
             service,
-            endpoint_url=self.ec2_endpoint if service == "ec2" else self.endpoint,
+            endpoint_url=endpoint or (self.ec2_endpoint if service == "ec2" else self.endpoint),
             region_name=REGION,
             aws_access_key_id="test",
             aws_secret_access_key="test",  # noqa: S106  # the emulator takes any
