@@ -31,7 +31,7 @@ check: $(READY)  ## Check format, lint, types, the template and the import arrow
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/sam validate --lint
-	$(BIN)/python -m pytest -q tests/template
+	$(BIN)/python -m pytest -q tests/template tests/unit/test_architecture.py
 
 format: $(READY)  ## Format the code and repair what lint can repair
 	$(BIN)/ruff format

@@ -13,5 +13,5 @@ from paddock.http.request import Request
 def handler(request: Request) -> Reply:
     """Remove the cluster, on condition of its revision where one is given."""
     name = request.path("cluster")
-    bootstrap.delete_cluster(name, request.revision())
+    bootstrap.delete_cluster(name, request.deleted_revision())
     return Reply(200, {"name": name, "deleted": True})

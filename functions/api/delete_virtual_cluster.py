@@ -14,6 +14,10 @@ from paddock.http.views.virtual_cluster import envelope
 def handler(request: Request) -> Reply:
     """Remove the virtual cluster, on condition of its revision where one is given."""
     identity, terminate = request.path("virtualCluster"), request.flag("terminate")
-    deleted = bootstrap.delete_virtual_cluster(identity, request.revision(), terminate=terminate)
+    deleted, operation = bootstrap.delete_virtual_cluster(
+        identity, request.deleted_revision(), terminate=terminate
+    )
     data = {"virtualClusterId": deleted.id, "revision": deleted.revision}
+    if operation is not None:
+        data["operationId"] = operation.id
     return Reply(200, envelope(f"Virtual cluster {deleted.id} removed.", data))

@@ -32,6 +32,8 @@ from tests.fakes.world import bucket, nodearray
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from mypy_boto3_dynamodb import DynamoDBClient
+
     from paddock.ports.repository import Record, Repository, Write
 
 FREE_FORM: dict[str, Any] = {
@@ -480,6 +482,30 @@ def test_large_nodes_are_found_by_id_too(repository: Repository) -> None:
     for one in nodes:
         store(repository, one)
     assert repository.nodes_by_id("demo", [one.id for one in nodes]) == nodes
+
+
+class Stingy:
+    """A client that answers three keys of a batch at a time, and in no order, as DynamoDB may."""
+
+    def __init__(self, client: DynamoDBClient) -> None:
+        self._client = client
+
+    def batch_get_item(self, RequestItems: dict[str, Any]) -> dict[str, Any]:  # noqa: N803 - DynamoDB's name
+        [(table, asked)] = RequestItems.items()
+        first: Any = {table: {**asked, "Keys": asked["Keys"][:3]}}
+        rest = {table: {**asked, "Keys": asked["Keys"][3:]}} if asked["Keys"][3:] else {}
+        answer = self._client.batch_get_item(RequestItems=first)
+        return {"Responses": {table: answer["Responses"][table][::-1]}, "UnprocessedKeys": rest}
+
+
+def test_nodes_that_a_batch_left_out_are_asked_for_again_and_all_come_in_order(
+    dynamodb: DynamoDBClient, table: str
+) -> None:
+    nodes = nodes_of(operation(), range(1, 9))
+    store(DynamoDbRepository(dynamodb, table), *nodes)
+    stingy: Any = Stingy(dynamodb)
+    found = DynamoDbRepository(stingy, table).nodes_by_id("demo", [one.id for one in nodes])
+    assert found == nodes
 
 
 def test_a_request_id_is_known_by_cluster_and_in_all_of_them(repository: Repository) -> None:

@@ -12,6 +12,8 @@ from tests.emulator.reset import LOCAL, STATE, InUseError, state_lock
 from tests.emulator.stack import Settings, Stack
 from tests.emulator.template import ROOT
 
+# The EC2 simulator takes the next one.
+MAX_PORT = 65_535
 DEMO_CLUSTER = "demo"
 DEMO_DEFINITION = ROOT / "tests" / "emulator" / "demo_cluster.json"
 
@@ -36,6 +38,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=4566)
     port = parser.parse_args().port
+    if not 1 <= port < MAX_PORT:
+        print(f"paddock: PORT must be from 1 to {MAX_PORT - 1}, not {port}", file=sys.stderr)
+        return 1
     # A polite kill ends it as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:

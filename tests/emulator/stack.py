@@ -160,11 +160,10 @@ class Stack:
         return next((child for child, _ in self._children if not child.running), None)
 
     def stop(self) -> None:
-        """Stop what was started, and only that."""
+        """Stop what was started, and only that; what the emulator unpacked is removed at the next start."""
         while self._children:
             child, sign = self._children.pop()
             child.stop(sign, STOP_SECONDS[self.settings.persist])
-        shutil.rmtree(self.settings.directory / "tmp", ignore_errors=True)
 
     def _spawn(self, name: str, arguments: list[str], sign: signal.Signals) -> Child:
         child = Child(name, arguments, self._environment(), self.logs / f"{name}.log", ROOT)

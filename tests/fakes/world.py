@@ -108,9 +108,10 @@ class World:
         return write_virtual_cluster(self.repository, self.clock, CLUSTER, request, expected)
 
     def release(self, name: str, expected: int | None = None, *, terminate: bool = False) -> VirtualCluster:
-        return delete_virtual_cluster(
+        deleted, _ = delete_virtual_cluster(
             self.repository, self.workflows, self.clock, name, expected, terminate=terminate
         )
+        return deleted
 
     def reconcile(self) -> Report:
         return reconcile(self.repository, self.compute, self.workflows, self.clock)

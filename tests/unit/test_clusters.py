@@ -215,3 +215,18 @@ def test_a_cluster_with_nodes_cannot_be_deleted(world: World) -> None:
 def test_what_does_not_exist_cannot_be_deleted(world: World, name: str) -> None:
     with pytest.raises(NotFound):
         delete(world, name=name)
+
+
+@pytest.mark.parametrize(
+    "change", [{"vcpuCount": 1}, {"templateId": "other"}, {"instanceType": "c7i.2xlarge"}], ids=str
+)
+def test_a_bucket_with_nodes_stays_the_machine_that_they_were_counted_as(change: dict[str, Any]) -> None:
+    world = World()
+    world.create(1)
+    current = world.repository.cluster(CLUSTER)
+    assert current is not None
+    changed = {"nodearrays": [nodearray("ondemand", bucket(**change))]}
+    with pytest.raises(NodesInUse, match="c7i-xlarge in ondemand"):
+        world.put(changed, current.revision)
+    lowered = {"nodearrays": [nodearray("ondemand", bucket(maxCount=0, pricePerHour=1.0))]}
+    world.put(lowered, current.revision)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from paddock.errors import DuplicateRequest, InvalidRequest, NotFound, RecordTooLarge
+from paddock.errors import DuplicateRequest, InvalidRequest, NotFound, RecordTooLarge, StoreThrottled
 from paddock.model.identity import is_id
 from paddock.model.node import NodeStatus
 from paddock.model.operation import OperationState
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paddock.model.node import Node
+    from paddock.ports.repository import Write
 
 SMALL, LARGE = "c7i-large", "c7i-xlarge"
 
@@ -333,10 +334,10 @@ def test_a_definition_written_meanwhile_does_not_change_what_is_launched() -> No
     operation, _ = world.create(1)
     stored = world.repository.cluster(CLUSTER)
     assert stored is not None
-    other = bucket("c7i-xlarge", instanceType="c5.large", vcpuCount=2)
-    world.put({"nodearrays": [nodearray("ondemand", other)]}, stored.revision)
+    world.put({"nodearrays": [nodearray(subnetIds=["subnet-0000000f"])]}, stored.revision)
     world.drive(operation)
-    assert [one["instance_type"] for one in world.ec2.snapshot()["instances"].values()] == ["c7i.xlarge"]
+    [instance] = world.ec2.snapshot()["instances"].values()
+    assert instance["subnet_id"] == "subnet-00000001"
 
 
 def test_a_request_too_large_for_one_record_is_refused_whole() -> None:
@@ -352,3 +353,25 @@ def test_a_request_too_large_for_one_record_is_refused_whole() -> None:
 def test_whoever_comes_second_gets_what_is_left(order: Sequence[str]) -> None:
     world = World(nodearray("a"), nodearray("b"), maxCoreCount=20)
     assert [world.create(3, array)[1][0].count for array in order] == [3, 2]
+
+
+def test_a_request_that_is_on_record_succeeds_also_if_its_nodes_cannot_be_written_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Told that it failed, the client would ask again, and get twice as many."""
+    world = World()
+    commit, calls = world.repository.commit, []
+
+    def throttled_after_the_first(*writes: Write) -> None:
+        calls.append(writes)
+        if len(calls) > 1:
+            raise StoreThrottled("slow down")
+        commit(*writes)
+
+    monkeypatch.setattr(world.repository, "commit", throttled_after_the_first)
+    operation, (one,) = world.create(3)
+    assert one.count == 3
+    monkeypatch.undo()
+    assert world.drive(operation).state is OperationState.SUCCEEDED
+    assert len(world.alive()) == 3
+    assert invariants.at_rest(world) == []

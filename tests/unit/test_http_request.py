@@ -131,7 +131,6 @@ def test_a_megabyte_of_junk_is_refused_soon_and_briefly(junk: str) -> None:
         ({"If-Match": '"7"'}, None, None, 7),
         ({"if-match": 'W/"7"'}, None, None, 7),
         ({"IF-MATCH": " 7 "}, None, None, 7),
-        ({"If-Match": ""}, None, None, None),
         (None, {"revision": "7"}, None, 7),
         (None, None, 7, 7),
         (None, None, 0, 0),
@@ -268,7 +267,8 @@ def test_a_body_that_is_no_json_is_malformed_also_where_none_is_needed() -> None
 @pytest.mark.parametrize("stage", ["", "/v1", "/_aws/execute-api/paddock/v1"])
 @pytest.mark.parametrize("path", ["/clusters/my%20demo/nodes/create", "/clusters/demo/nodes/create/"])
 def test_the_location_leads_to_the_operation_from_whatever_address_was_used(stage: str, path: str) -> None:
-    location = Request({"path": path}).location_of("the-id")["Location"]
+    event = {"resource": "/clusters/{cluster}/nodes/create", "path": path}
+    location = Request(event).location_of("the-id")["Location"]
     there = urljoin(f"https://host{stage}{path}", location)
     assert there == f"https://host{stage}/operations/the-id"
 
@@ -276,3 +276,29 @@ def test_the_location_leads_to_the_operation_from_whatever_address_was_used(stag
 def test_an_event_with_nothing_in_it_is_read_without_complaint() -> None:
     request = Request(json.loads("{}"))
     assert (request.method, request.resource, request.query("x"), request.revision()) == ("", "", None, None)
+
+
+@pytest.mark.parametrize("tag", ["", " ", '""', "*", "W/", '"1" "2"'])
+def test_a_precondition_that_cannot_be_read_is_refused_and_not_ignored(tag: str) -> None:
+    with pytest.raises(InvalidRequest, match="If-Match must be a revision"):
+        Request({"headers": {"If-Match": tag}}).revision()
+
+
+def test_the_body_of_a_delete_may_name_the_revision() -> None:
+    assert Request({"body": '{"revision": "5"}'}).deleted_revision() == 5
+    assert Request({"body": ""}).deleted_revision() is None
+    with pytest.raises(InvalidRequest):
+        Request({"body": '{"revision": 5}', "headers": {"If-Match": '"6"'}}).deleted_revision()
+    with pytest.raises(InvalidRequest):
+        Request({"body": '{"revison": 5}'}).deleted_revision()
+
+
+def test_the_location_holds_behind_a_base_path_too() -> None:
+    resource = "/clusters/{cluster}/nodes/create"
+    for path, up in (
+        ("/clusters/a/nodes/create", 3),
+        ("/base/clusters/a/nodes/create", 3),
+        ("/clusters/a/nodes/create/", 4),
+    ):
+        location = Request({"resource": resource, "path": path}).location_of("x")["Location"]
+        assert location == "../" * up + "operations/x"

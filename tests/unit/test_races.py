@@ -142,6 +142,20 @@ def test_a_delete_gives_back_nodes_that_were_claimed_meanwhile() -> None:
     assert invariants.at_rest(world) == []
 
 
+def test_two_executions_that_see_an_instance_gone_give_its_limits_back_once() -> None:
+    world = World(nodearray(maxCount=3))
+    operation, _ = world.create(2)
+    world.step("launch", operation.id)
+    world.ec2.end(world.nodes()[0].instance_id)
+    world.clock.advance(60)
+    between(world, "ledger", lambda: world.step("poll", operation.id))
+    world.step("poll", operation.id)
+    world.drive(operation)
+    assert sorted(node.status.value for node in world.nodes()) == ["Failed", "Ready"]
+    assert invariants.at_rest(world) == []
+    assert world.create(5)[1][0].count == 2
+
+
 def test_whoever_loses_every_race_is_told_to_come_back_and_has_changed_nothing() -> None:
     world = World()
     between(world, "ledger", lambda: world.create(1), times=ATTEMPTS)

@@ -226,3 +226,20 @@ def test_an_operation_that_somebody_else_moves_on_meanwhile_is_left_to_them() ->
     world.workflows.is_live = slow  # type: ignore[method-assign]
     assert world.reconcile() == Report(seen=1)
     assert world.operation(operation.id).attempt == 1
+
+
+def test_an_operation_that_cannot_be_read_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    operations = [world.create(1)[0] for _ in range(3)]
+    world.workflows.live.clear()
+    world.clock.advance(120)
+    read, broken = world.repository.operation, world.repository.running_operations()[0]
+
+    def operation(operation_id: str) -> Operation | None:
+        if operation_id == broken:
+            raise ValueError("no such kind of record")
+        return read(operation_id)
+
+    monkeypatch.setattr(world.repository, "operation", operation)
+    report = world.reconcile()
+    assert (report.seen, report.resumed, report.failed) == (len(operations), 2, 1)

@@ -494,3 +494,18 @@ def test_a_cluster_with_nodes_is_not_deleted_at_any_moment(moment: str) -> None:
         delete_cluster(world.repository, world.clock, CLUSTER, None)
     world.drive(operation)
     assert world.repository.cluster(CLUSTER) is not None
+
+
+def test_an_instance_that_came_into_sight_too_late_is_ended() -> None:
+    """It was given up after five minutes out of sight; then it must not live on uncounted."""
+    world = World()
+    world.ec2.configure(describe_lag_seconds=400)
+    operation, _ = world.create(1)
+    world.step("launch", operation.id)
+    world.step("poll", operation.id)
+    world.clock.advance(350)
+    assert world.step("poll", operation.id)[0] is Next.FINISH
+    world.clock.advance(100)
+    world.step("finish", operation.id)
+    assert world.operation(operation.id).state is OperationState.FAILED
+    assert not world.alive()

@@ -193,7 +193,7 @@ def get_virtual_cluster(virtual_cluster_id: str) -> VirtualCluster:
 
 def delete_virtual_cluster(
     virtual_cluster_id: str, expected: int | None, *, terminate: bool
-) -> VirtualCluster:
+) -> tuple[VirtualCluster, Operation | None]:
     """See ``virtual_clusters.delete_virtual_cluster``."""
     return virtual_clusters.delete_virtual_cluster(
         repository(), workflows(), clock(), virtual_cluster_id, expected, terminate=terminate

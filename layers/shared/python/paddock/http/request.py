@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from paddock.errors import InvalidRequest, MalformedBody
 from paddock.model.base import MAX_COUNT
+from paddock.model.requests import RevisionOnly
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -68,11 +69,8 @@ class Request:
 
         ``None`` where it says none. Raises ``InvalidRequest`` where two of them differ.
         """
-        told = {
-            revision
-            for revision in (in_body, self._if_match(), self._revision_in_query())
-            if revision is not None
-        }
+        given = (in_body, self._if_match(), self._revision_in_query())
+        told = {revision for revision in given if revision is not None}
         if len(told) > 1:
             msg = "If-Match and revision must name the same revision"
             raise InvalidRequest(msg)
@@ -121,7 +119,8 @@ class Request:
 
         It holds whatever host, stage or prefix the client used, which an absolute one would have to guess.
         """
-        up_to_root = "../" * (self.url_path.count("/") - 1)
+        slashes = self.resource.count("/") + self.url_path.endswith("/")
+        up_to_root = "../" * (slashes - 1)
         return {"Location": f"{up_to_root}operations/{operation_id}"}
 
     def _whole_number(self, name: str, least: int, most: int) -> int | None:
@@ -148,9 +147,15 @@ class Request:
         headers: dict[str, str] = self._event.get("headers") or {}
         return next((value for key, value in headers.items() if key.lower() == name), None)
 
+    def deleted_revision(self) -> int | None:
+        """The revision on whose condition something is deleted; a body may name it too. See ``revision``."""
+        return self.revision(self.body(RevisionOnly).revision if self._text().strip() else None)
+
     def _if_match(self) -> int | None:
-        tag = (self._header("if-match") or "").strip()
-        return _to_revision("If-Match", tag.removeprefix("W/").strip('"')) if tag else None
+        tag = self._header("if-match")
+        if tag is None:
+            return None
+        return _to_revision("If-Match", tag.strip().removeprefix("W/").removeprefix('"').removesuffix('"'))
 
     def _revision_in_query(self) -> int | None:
         text = self.query("revision")
@@ -168,6 +173,10 @@ def parse_json(text: str) -> Any:
         json.dumps(document, ensure_ascii=False).encode()
     except (ValueError, RecursionError) as error:
         reason = _TOO_DEEP if isinstance(error, RecursionError) else str(error)
+        if isinstance(error, UnicodeEncodeError):
+            reason = "it must not have half of a surrogate pair"
+        elif "set_int_max_str_digits" in reason:
+            reason = "a number has too many digits"
         msg = f"the body must be a JSON document: {reason[:200]}"
         raise MalformedBody(msg) from error
     return document
@@ -254,10 +263,20 @@ def _without_consequences(faults: list[ErrorDetails]) -> list[ErrorDetails]:
 def _explain_one(fault: ErrorDetails, model: type[BaseModel]) -> str:
     where = ".".join(str(part)[:80] for part in fault["loc"] if part != "[key]") or "the body"
     if fault["type"] != "extra_forbidden":
-        return f"{where}: {fault['msg'].removeprefix('Value error, ')}"
+        return f"{where}: {_wording(fault)}"
     near = get_close_matches(str(fault["loc"][-1]), _field_names(model, fault["loc"][:-1]), n=1, cutoff=0)
     hint = f", the nearest known one is {near[0]}" if near else ""
     return f"{where}: unknown field{hint}"
+
+
+def _wording(fault: ErrorDetails) -> str:
+    """The fault in JSON's words, where pydantic has Python's."""
+    kind = fault["type"]
+    if kind in ("tuple_type", "list_type"):
+        return "must be a list"
+    if kind in ("model_type", "dict_type", "model_attributes_type"):
+        return "must be an object"
+    return fault["msg"].removeprefix("Value error, ").replace("Tuple should", "The list should")
 
 
 def _field_names(model: type[BaseModel], path: tuple[int | str, ...]) -> list[str]:

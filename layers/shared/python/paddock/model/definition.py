@@ -18,7 +18,7 @@ MAX_BUCKETS = 200
 MAX_CONFIGURATION_BYTES = 16_384
 _BUCKET_NAMESPACE = UUID("6f1d2c1e-6d0b-4d53-9a3c-0a6d7c1d5b42")
 
-CLUSTER_NAME = r"^[A-Za-z0-9][A-Za-z0-9 _.-]{0,127}$"
+CLUSTER_NAME = r"^[A-Za-z0-9]([A-Za-z0-9 _.-]{0,126}[A-Za-z0-9_.-])?$"
 ClusterName = Annotated[str, StringConstraints(pattern=CLUSTER_NAME)]
 # Autoscalers match machine types and placement groups against exactly these characters.
 Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]

@@ -13,6 +13,8 @@ from paddock.model.node import LaunchSpec, Node, NodeStatus, ShutdownPolicy, Tar
 
 SECOND_NS = 1_000_000_000
 DEADLINE_NS = 30 * 60 * SECOND_NS
+# Reasons are kept with the operation, for so many nodes: they must fit into one record.
+MAX_ERRORS = 1_000
 RETENTION_NS = 30 * 24 * 3600 * SECOND_NS
 
 

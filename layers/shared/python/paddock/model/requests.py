@@ -48,6 +48,12 @@ class ClusterWrite(ClusterDefinition):
         return ClusterDefinition.model_construct(**{name: getattr(self, name) for name in fields})
 
 
+class RevisionOnly(Document):
+    """The body that a DELETE may have."""
+
+    revision: Revision | None = None
+
+
 class BucketChoice(Document):
     """Which bucket of a node array."""
 

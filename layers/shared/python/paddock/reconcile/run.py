@@ -9,7 +9,6 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from paddock.errors import PaddockError
 from paddock.ports.repository import WriteConflictError
 from paddock.reconcile.expire import expire
 from paddock.reconcile.resume import resume
@@ -45,16 +44,14 @@ def reconcile(repository: Repository, compute: Compute, workflows: Workflows, cl
         except WriteConflictError:
             # Somebody else has moved it on; the next run sees where to.
             logger.info("operation changed meanwhile", extra={"operation_id": operation_id})
-        except PaddockError as error:
+        except Exception:  # one broken record or unknown error code must not hold up all others, each minute
             report.failed += 1
-            logger.warning(
-                "operation not reconciled", extra={"operation_id": operation_id, "reason": error.message}
-            )
+            logger.exception("operation not reconciled", extra={"operation_id": operation_id})
     for cluster in repository.clusters():
         try:
             report.tidied += delete_empty_groups(repository, compute, clock, cluster.name)
-        except PaddockError as error:
-            logger.warning("cluster not tidied", extra={"cluster": cluster.name, "reason": error.message})
+        except Exception:
+            logger.exception("cluster not tidied", extra={"cluster": cluster.name})
     return report
 
 

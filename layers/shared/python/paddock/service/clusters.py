@@ -56,7 +56,7 @@ def put_cluster(
             repository.commit(Put(new, was=None), Put(ledger, was=None))
             return new, True
         ledger = require_ledger(repository, name)
-        _require_used_buckets(name, complete, ledger)
+        _require_used_buckets(name, current.definition, complete, ledger)
         new = Cluster(name=name, revision=next_revision(now, current.revision), definition=complete)
         repository.commit(Put(new, was=current), Check(ledger))
         return new, False
@@ -95,12 +95,28 @@ def _require_region(definition: ClusterDefinition, region: str) -> None:
         raise InvalidRequest(msg)
 
 
-def _require_used_buckets(name: str, definition: ClusterDefinition, ledger: Ledger) -> None:
-    kept = {bucket_id(name, array.name, bucket.machine_type) for array, bucket in definition.buckets()}
-    lost = {key: use.nodes for key, use in ledger.buckets.items() if key not in kept and use.nodes}
-    if lost:
-        msg = f"the definition must keep the buckets that have nodes: {', '.join(sorted(lost))}"
-        raise NodesInUse(msg, buckets=lost)
+def _require_used_buckets(
+    name: str, before: ClusterDefinition, after: ClusterDefinition, ledger: Ledger
+) -> None:
+    """Refuse to take away, or make another machine of, a bucket that nodes still use."""
+    kept = {(array.name, bucket.machine_type): _machine(bucket) for array, bucket in after.buckets()}
+    used = [
+        f"{bucket.machine_type} in {array.name}"
+        for array, bucket in before.buckets()
+        if ledger.use(bucket_id(name, array.name, bucket.machine_type)).nodes
+        and kept.get((array.name, bucket.machine_type)) != _machine(bucket)
+    ]
+    if used:
+        msg = (
+            "the definition must keep the buckets that have nodes, with their instanceType, templateId and "
+            f"vcpuCount: {', '.join(used)}"
+        )
+        raise NodesInUse(msg, buckets=used)
+
+
+def _machine(bucket: Bucket) -> tuple[str, str, int]:
+    """What nodes of a bucket are counted and claimed by."""
+    return bucket.instance_type, bucket.template_id, bucket.cores
 
 
 def _with_facts(compute: Compute, definition: ClusterDefinition) -> ClusterDefinition:

@@ -24,7 +24,7 @@ from paddock.model.operation import (
 from paddock.ports.repository import Check, Put
 from paddock.service.contention import commit_each, until_won
 from paddock.service.lookup import require_cluster, require_ledger
-from paddock.service.starting import start
+from paddock.service.starting import left_to_the_workflow, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -108,7 +108,8 @@ def create(
 
     operation, added = until_won(clock, attempt)
     if operation.is_running:
-        commit_each(repository, [Put(node, was=None) for node in operation.planned_nodes()])
+        with left_to_the_workflow(operation):
+            commit_each(repository, [Put(node, was=None) for node in operation.planned_nodes()])
         start(workflows, operation)
     return operation, added
 

@@ -17,7 +17,7 @@ from paddock.service.actions import RefusedError, act
 from paddock.service.contention import until_won
 from paddock.service.create_nodes import record_missing_nodes, record_operation, require_new_request
 from paddock.service.lookup import require_cluster, require_ledger
-from paddock.service.starting import start
+from paddock.service.starting import left_to_the_workflow, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -152,7 +152,9 @@ def _manage(
 
     operation, results = until_won(clock, attempt)
     if operation.is_running:
-        results |= {node.id: NodeResult(node, error) for node, error in mark(repository, clock, operation)}
+        with left_to_the_workflow(operation):
+            refused = mark(repository, clock, operation)
+            results |= {node.id: NodeResult(node, error) for node, error in refused}
         start(workflows, operation)
     return operation, list(results.values())
 

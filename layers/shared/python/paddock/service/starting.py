@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from paddock.errors import WorkflowsUnavailable
+from paddock.errors import Busy, StoreThrottled, WorkflowsUnavailable
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from paddock.model.operation import Operation
     from paddock.ports.workflows import Workflows
 
@@ -24,3 +27,16 @@ def start(workflows: Workflows, operation: Operation) -> None:
         workflows.start(operation)
     except WorkflowsUnavailable:
         logger.warning("workflow not started, left to the reconciler", extra={"operation_id": operation.id})
+
+
+@contextmanager
+def left_to_the_workflow(operation: Operation) -> Iterator[None]:
+    """Go on where records of a recorded operation cannot be written now.
+
+    The operation will be done, so the request has succeeded: told that it has not, its client would ask
+    again, and get twice what it wanted. The workflow's first task writes what is missing.
+    """
+    try:
+        yield
+    except (Busy, StoreThrottled):
+        logger.warning("records not written, left to the workflow", extra={"operation_id": operation.id})

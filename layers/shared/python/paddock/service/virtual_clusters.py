@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from paddock.model.node import Node
+    from paddock.model.operation import Operation
     from paddock.model.requests import VirtualClusterWrite
     from paddock.ports.clock import Clock
     from paddock.ports.repository import Repository
@@ -109,14 +110,16 @@ def delete_virtual_cluster(
     expected: int | None,
     *,
     terminate: bool,
-) -> VirtualCluster:
-    """Give all nodes back to the pool, or end those that may be ended; answers the last state.
+) -> tuple[VirtualCluster, Operation | None]:
+    """Give all nodes back to the pool, or end those that may be ended.
+
+    Answers the last state, and the operation that ends nodes where there is one.
 
     Its revision is remembered for a day, so that no later virtual cluster of this id gets it again. Raises
     ``NotFound``, ``RevisionConflict`` where a revision is expected, and ``TooManyChanges``.
     """
 
-    def attempt() -> VirtualCluster:
+    def attempt() -> tuple[VirtualCluster, Operation | None]:
         current = get_virtual_cluster(repository, virtual_cluster_id)
         if expected is not None:
             _require_revision(virtual_cluster_id, current, expected)
@@ -147,7 +150,7 @@ def delete_virtual_cluster(
         repository.commit(Put(gone, was=current), *writes, *recorded)
         if ending:
             start(workflows, operation)
-        return current
+        return current, operation if ending else None
 
     return until_won(clock, attempt)
 

@@ -2,7 +2,8 @@
 
 Conditions look at keys and revisions alone, so nothing else needs to be an attribute; and a JSON document
 keeps a client's numbers as they came, where DynamoDB's own would change them. Two attributes serve DynamoDB
-itself: ``expiresAt`` (seconds since the epoch) its TTL, and ``running`` the index of running operations.
+itself: ``expiresAt`` (seconds since the epoch) its TTL, and ``running`` the index of running operations. What
+a record has by default is not written, so that a node fits into one write unit.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ Found = TypeVar("Found")
 
 def to_item(record: Record) -> dict[str, Any]:
     """The item of a record, in DynamoDB's own notation. Raises ``RecordTooLarge``."""
-    document = _ADAPTERS[type(record)].dump_json(record, by_alias=True)
+    document = _ADAPTERS[type(record)].dump_json(record, by_alias=True, exclude_defaults=True)
     if len(document) > MAX_DOCUMENT_BYTES:
         msg = (
             f"the request must lead to records of at most {MAX_DOCUMENT_BYTES} bytes, not {len(document)}: "

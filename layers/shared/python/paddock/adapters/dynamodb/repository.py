@@ -65,9 +65,8 @@ class DynamoDbRepository:
             lost = [write for write, code in zip(writes, reasons, strict=False) if code in _LOST_RACES]
             if lost:
                 raise WriteConflictError(lost) from error
-            if _code(error) == "TransactionInProgressException":
-                raise WriteConflictError(writes) from error
-            if _THROTTLED_REASONS.intersection(reasons):
+            # A transaction that is still in progress may yet be done: nobody may take it for a lost race.
+            if _code(error) == "TransactionInProgressException" or _THROTTLED_REASONS.intersection(reasons):
                 raise StoreThrottled(str(error)) from error
             raise
 

@@ -117,10 +117,10 @@ def _abandon(repository: Repository, workflows: Workflows, clock: Clock, operati
     # An instance that was Ready once, before this operation, was stopped.
     stopped = {node.id for node in stuck if node.instance_id and 0 < node.ready_at < operation.start_time}
     launched = {node.id for node in stuck} - stopped
-    return [
-        *_clean_up(repository, workflows, clock, operation, Action.TERMINATE, launched),
-        *_clean_up(repository, workflows, clock, operation, Action.DEALLOCATE, stopped),
-    ]
+    abandoned = _clean_up(repository, workflows, clock, operation, Action.TERMINATE, launched)
+    if operation.action is Action.START:
+        abandoned += _clean_up(repository, workflows, clock, operation, Action.DEALLOCATE, stopped)
+    return abandoned
 
 
 def _clean_up(
@@ -149,7 +149,9 @@ def _end_orphans(compute: Compute, operation: Operation, nodes: Sequence[Node]) 
     """End instances that were launched for this operation and belong to none of its nodes."""
     if not operation.batches:
         return
-    owned = {instance_id for node in nodes for instance_id in node.instance_ids}
+    # A node that was given up, since its instance stayed out of sight, must not keep that alive later.
+    given_up = [node for node in nodes if node.status is NodeStatus.FAILED and not node.counted]
+    owned = {instance_id for node in nodes if node not in given_up for instance_id in node.instance_ids}
     launched = compute.launched_by(operation.cluster, operation.id)
     orphans = [one.id for one in launched if one.id not in owned and one.state not in _ENDING]
     if orphans:

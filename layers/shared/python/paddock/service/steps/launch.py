@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from paddock.errors import ComputeThrottled, ComputeUnavailable, LaunchRefused
 from paddock.model.identity import next_revision
 from paddock.model.node import NodeStatus, TargetState
-from paddock.model.operation import Action, LaunchBatch
+from paddock.model.operation import MAX_ERRORS, Action, LaunchBatch
 from paddock.ports.compute import LaunchRequest, LaunchResult, Refusal, RefusalKind
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.contention import commit_each, until_won
@@ -52,7 +52,8 @@ def launch(repository: Repository, compute: Compute, clock: Clock, operation_id:
             errors |= _use_instances(repository, compute, clock, operation)
         except (ComputeThrottled, ComputeUnavailable):
             return wait(polls)
-        operation = _open_batch(repository, clock, replace(operation, errors={**operation.errors, **errors}))
+        errors = dict(list((operation.errors | errors).items())[:MAX_ERRORS])
+        operation = _open_batch(repository, clock, replace(operation, errors=errors))
     if operation.batch is None:
         return wait(polls)
     try:
