@@ -45,11 +45,19 @@ def problem(reply: Reply) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("path", [*PATHS, "/", "/no/such/route"])
-@pytest.mark.parametrize("credentials", [None, ("admin", "wrong"), ("nobody", "paddock-local")])
-def test_wrong_or_no_credentials_are_asked_for(
-    client: Client, path: str, credentials: tuple[str, str] | None
+def test_credentials_are_asked_for_on_every_path(client: Client, path: str) -> None:
+    _is_asked_for(client.without_credentials().get(path))
+
+
+@pytest.mark.parametrize("path", ["/clusters", "/virtual_clusters/none", "/no/such/route"])
+@pytest.mark.parametrize("credentials", [("admin", "wrong"), ("nobody", "paddock-local")])
+def test_wrong_credentials_are_asked_for_again(
+    client: Client, path: str, credentials: tuple[str, str]
 ) -> None:
-    reply = client.with_credentials(credentials).get(path)
+    _is_asked_for(client.with_credentials(credentials).get(path))
+
+
+def _is_asked_for(reply: Reply) -> None:
     assert reply.status == 401
     assert reply.headers["www-authenticate"].startswith("Basic realm=")
     assert problem(reply)["data"]["code"] == "Unauthorized"
