@@ -150,8 +150,8 @@ def _end_orphans(compute: Compute, operation: Operation, nodes: Sequence[Node]) 
     if not operation.batches:
         return
     # A node that was given up, since its instance stayed out of sight, must not keep that alive later.
-    given_up = [node for node in nodes if node.status is NodeStatus.FAILED and not node.counted]
-    owned = {instance_id for node in nodes if node not in given_up for instance_id in node.instance_ids}
+    owners = (node for node in nodes if node.counted or node.status is not NodeStatus.FAILED)
+    owned = {instance_id for node in owners for instance_id in node.instance_ids}
     launched = compute.launched_by(operation.cluster, operation.id)
     orphans = [one.id for one in launched if one.id not in owned and one.state not in _ENDING]
     if orphans:

@@ -114,8 +114,7 @@ def _record_replaced(
     for cluster in {node.cluster for node in nodes}:
         settle_nodes(repository, clock, cluster, gone, settle)
     waiting = [node for node in nodes if node.id not in gone]
-    after = [(node, _looked_for(node, seen, now)) for node in waiting]
-    commit_each(repository, [Put(new, was=node) for node, new in after if new is not node])
+    _record_sightings(repository, waiting, seen, now)
     return bool(waiting)
 
 
@@ -136,10 +135,10 @@ def _poll_ending(
     gone = [node for node in ending if node.instance_ids and _has_ended(node, seen, now)]
     gone += _never_launched(repository, [node for node in ending if not node.instance_ids])
     keep_fixed = operation.action is not Action.REMOVE
-    remove_nodes(repository, clock, operation.cluster, [node.id for node in gone], keep_fixed=keep_fixed)
-    left = [node for node in ending if node not in gone]
-    after = [(node, _looked_for(node, seen, now)) for node in left if node.instance_ids]
-    commit_each(repository, [Put(new, was=node) for node, new in after if new is not node])
+    gone_ids = {node.id for node in gone}
+    remove_nodes(repository, clock, operation.cluster, gone_ids, keep_fixed=keep_fixed)
+    left = [node for node in ending if node.id not in gone_ids]
+    _record_sightings(repository, [node for node in left if node.instance_ids], seen, now)
     stops = _record_stopping(repository, clock, stopping, seen)
     if not left and not stops:
         return Outcome(Next.FINISH)
@@ -148,6 +147,14 @@ def _poll_ending(
 
 def _has_ended(node: Node, seen: Mapping[str, Instance], now: int) -> bool:
     return all(is_gone(node, seen.get(instance_id), now) for instance_id in node.instance_ids)
+
+
+def _record_sightings(
+    repository: Repository, nodes: Sequence[Node], seen: Mapping[str, Instance], now: int
+) -> None:
+    """Write down since when these nodes' instances have been out of sight, or that they are seen again."""
+    after = [(node, _looked_for(node, seen, now)) for node in nodes]
+    commit_each(repository, [Put(new, was=node) for node, new in after if new is not node])
 
 
 def _looked_for(node: Node, seen: Mapping[str, Instance], now: int) -> Node:
@@ -179,8 +186,7 @@ def _record_stopping(
     for cluster in {node.cluster for node in nodes}:
         release_nodes(repository, clock, cluster, settled, settle)
     waiting = [node for node in nodes if node.id not in settled]
-    after = [(node, _looked_for(node, seen, now)) for node in waiting]
-    commit_each(repository, [Put(new, was=node) for node, new in after if new is not node])
+    _record_sightings(repository, waiting, seen, now)
     return bool(waiting)
 
 
