@@ -1,5 +1,7 @@
 """The EC2 in memory, on 127.0.0.1 in EC2's Query protocol: point ``AWS_ENDPOINT_URL_EC2`` here.
 
+The account's quotas are here too, in the JSON of Service Quotas: ``AWS_ENDPOINT_URL_SERVICE_QUOTAS``.
+
 ``python -m tests.emulator.ec2_server --port 4600 --state ec2.json --boot-seconds 3``
 
 Tests steer it through a second door. ``POST /_fake/NAME`` with a JSON object of arguments calls the method of
@@ -36,10 +38,14 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 DOORS = frozenset(
-    {"advance", "capacity", "configure", "end", "fail_next", "lose", "protect", "reset", "templates", "zones"}
+    {
+        *("advance", "capacity", "configure", "end", "fail_next", "lose", "protect", "quotas", "reset"),
+        *("templates", "zones"),
+    }
 )
 SAVE_SECONDS = 0.5
 THROTTLED = re.compile(r"RequestLimitExceeded|\w*Throttl\w*|(Service)?Unavailable")
+QUOTAS_TARGET = "ServiceQuotasV20190624."
 XML = "text/xml;charset=UTF-8"
 FAILED = re.compile(r"Internal\w+|Insufficient\w*Capacity")
 ERROR = (
@@ -94,6 +100,8 @@ class _Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers.get("Content-Length", 0))).decode()
         if self.path.startswith("/_fake/"):
             self._control(self.path.removeprefix("/_fake/"), body)
+        elif target := self.headers.get("X-Amz-Target"):
+            self._call_json(target.removeprefix(QUOTAS_TARGET), json.loads(body))
         else:
             self._call(dict(parse_qsl(body, keep_blank_values=True)))
 
@@ -125,6 +133,15 @@ class _Handler(BaseHTTPRequestHandler):
             status = 503 if THROTTLED.fullmatch(error.code) else 500 if FAILED.fullmatch(error.code) else 400
             text = ERROR.format(escape(error.code), escape(error.message), request_id)
             self._reply(status, XML, text)
+
+    def _call_json(self, operation: str, asked: dict[str, Any]) -> None:
+        try:
+            self._reply_json(200, self.server.fake.call(operation, asked))
+        except Ec2Error as error:
+            if error.code == ANSWER_LOST:
+                self.close_connection = True
+                return
+            self._reply_json(400, {"__type": error.code, "message": error.message})
 
     def _reply_json(self, status: int, answer: dict[str, Any]) -> None:
         self._reply(status, "application/json", json.dumps(answer))

@@ -187,6 +187,7 @@ class Stack:
             "AWS_EC2_METADATA_DISABLED": "true",
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ENDPOINT_URL_EC2": self.ec2_endpoint,
+            "AWS_ENDPOINT_URL_SERVICE_QUOTAS": self.ec2_endpoint,
             "GATEWAY_PORT": str(self.settings.port),
             "BIND_HOST": HOST,
             "SERVICES": SERVICES,

@@ -39,6 +39,7 @@ MAX_TYPES = 100
 MIN_PAGE = 5
 MAX_TOKEN_LENGTH = 64
 MAX_GROUPS = 500
+MAX_QUOTAS = 100
 ANY = "*"
 BY_HAND = "Client.UserInitiatedShutdown: User initiated shutdown"
 STATE_CODES = {
@@ -116,6 +117,7 @@ class _State:
     groups: dict[str, Params] = field(default_factory=dict)
     zones: dict[str, str] = field(default_factory=dict)
     templates: list[str] | None = None
+    quotas: dict[str, float | None] = field(default_factory=dict)
     limits: list[Params] = field(default_factory=list)
     faults: list[Params] = field(default_factory=list)
 
@@ -146,6 +148,7 @@ class FakeEc2:
             "DescribeInstances": self._describe_instances,
             "DescribeInstanceTypes": self._describe_instance_types,
             "DescribePlacementGroups": self._describe_placement_groups,
+            "ListServiceQuotas": self._list_service_quotas,
             "RebootInstances": self._reboot_instances,
             "StartInstances": self._start_instances,
             "StopInstances": self._stop_instances,
@@ -161,7 +164,7 @@ class FakeEc2:
             if operation not in self._operations:
                 raise Ec2Error("InvalidAction", f"The action {operation} is not valid for this web service.")
             fault = next((f for f in self._state.faults if f["operation"] in (operation, ANY)), None)
-            if fault or not operation.startswith("Describe"):
+            if fault or not operation.startswith(("Describe", "List")):
                 self.changes += 1
             if fault:
                 fault["times"] -= 1
@@ -217,6 +220,11 @@ class FakeEc2:
         """Say which launch templates exist; ``None`` for every one whose id is well formed."""
         with self._changing():
             self._state.templates = None if known is None else sorted(known)
+
+    def quotas(self, values: dict[str, float | None]) -> None:
+        """Let Service Quotas know these, by code, beside those of before; ``None``: it failed to find out."""
+        with self._changing():
+            self._state.quotas |= values
 
     def zones(self, zones: dict[str, str]) -> None:
         """Put subnets into zones. Otherwise three zones take the subnets in turn, as they first appear."""
@@ -504,6 +512,16 @@ class FakeEc2:
         if record.terminated_at is None:
             record.terminated_at, record.reason = self._now() + self.settings.terminate_seconds, reason
 
+    # Quotas.
+
+    def _list_service_quotas(self, asked: Params) -> Params:
+        _only(asked, "ServiceCode MaxResults NextToken")
+        if asked["ServiceCode"] != "ec2":
+            raise Ec2Error("NoSuchResourceException", "The request failed because the service is unknown.")
+        places = list(enumerate(sorted(self._state.quotas.items())))
+        page, answer = _page(places, asked, MAX_QUOTAS, lambda item: item[0])
+        return {**answer, "Quotas": [_quota(code, value) for _, (code, value) in page]}
+
     # Instance types and placement groups.
 
     def _describe_instance_types(self, asked: Params) -> Params:
@@ -622,6 +640,13 @@ def _page(
         raise Ec2Error("InvalidNextToken", "The token is not one that an earlier page gave.")
     left = [item for item in items if number(item) > int(after)]
     return left[:size], {"NextToken": str(number(left[size - 1]))} if len(left) > size else {}
+
+
+def _quota(code: str, value: float | None) -> Params:
+    if value is None:
+        reason = {"ErrorCode": "DEPENDENCY_SERVICE_ERROR", "ErrorMessage": "EC2 did not answer."}
+        return {"ServiceCode": "ec2", "QuotaCode": code, "ErrorReason": reason}
+    return {"ServiceCode": "ec2", "QuotaCode": code, "Value": value}
 
 
 def _state(name: str) -> Params:

@@ -14,6 +14,7 @@ from paddock.model.ledger import BucketUse, placement_group_key
 from paddock.model.names import NameSet
 from paddock.model.node import NodeStatus
 from paddock.model.operation import Action, Operation, OperationState
+from paddock.model.quotas import quota_code
 from paddock.model.usage import interval_until
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ def always(world: World, *, limits: bool = True) -> list[str]:
         found += _usage(world, cluster.name, nodes)
         if limits:
             found += _limits(cluster, nodes)
+            found += _quotas(world, cluster, nodes)
     return found
 
 
@@ -121,6 +123,20 @@ def _limits(cluster: Cluster, nodes: Sequence[Node]) -> Iterator[str]:
         total, total_cores = total + in_array, total_cores + array_cores
     yield from _over("cluster maxCount", total, definition.max_count)
     yield from _over("cluster maxCoreCount", total_cores, definition.max_core_count)
+
+
+def _quotas(world: World, cluster: Cluster, nodes: Sequence[Node]) -> Iterator[str]:
+    """What has no number of its own stays within the account's; the others may go beyond."""
+    record = world.repository.quotas()
+    active = Counter(node.bucket_id for node in nodes if node.counted)
+    used: Counter[str | None] = Counter()
+    for array, bucket in cluster.definition.buckets():
+        if bucket.quota_core_count is None:
+            count = active[bucket_id(cluster.name, array.name, bucket.machine_type)]
+            code = quota_code(bucket.instance_type, spot=array.interruptible)
+            used[code] += count * bucket.cores
+    for code, quota in record.cores.items() if record else ():
+        yield from _over(f"quota {code}", used[code], quota)
 
 
 def _over(what: str, used: int, limit: int | None) -> Iterator[str]:

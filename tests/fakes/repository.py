@@ -12,6 +12,7 @@ from paddock.model.identity import node_id_prefix
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, Request
+from paddock.model.quotas import Quotas
 from paddock.model.usage import UsageInterval
 from paddock.model.virtual_cluster import VirtualCluster
 from paddock.ports.repository import MAX_WRITES, Put, WriteConflictError
@@ -77,6 +78,9 @@ class FakeRepository:
 
     def operation(self, operation_id: str) -> Operation | None:
         return self._get(Operation, keys.operation(operation_id))
+
+    def quotas(self) -> Quotas | None:
+        return self._get(Quotas, keys.quotas())
 
     def request(self, cluster: str, request_id: str) -> Request | None:
         return self._get(Request, keys.request(request_id, cluster))

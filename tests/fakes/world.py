@@ -12,6 +12,7 @@ from paddock.model.requests import (
     VirtualClusterWrite,
 )
 from paddock.ports.repository import Delete
+from paddock.reconcile.quotas import refresh_quotas
 from paddock.reconcile.run import reconcile
 from paddock.service.clusters import put_cluster
 from paddock.service.create_nodes import create_nodes
@@ -25,6 +26,7 @@ from paddock.service.virtual_clusters import delete_virtual_cluster, write_virtu
 from tests.fakes.clock import ManualClock
 from tests.fakes.compute import FakeCompute
 from tests.fakes.ec2 import FakeEc2
+from tests.fakes.quotas import FakeQuotas
 from tests.fakes.repository import FakeRepository
 from tests.fakes.workflows import FakeWorkflows
 
@@ -71,6 +73,7 @@ class World:
         self.ec2 = FakeEc2(now=self.clock.seconds)
         self.compute = FakeCompute(self.ec2)
         self.workflows = FakeWorkflows()
+        self.quotas = FakeQuotas(self.ec2)
         self.put({"nodearrays": list(nodearrays) or [nodearray()], **definition})
 
     def put(self, definition: dict[str, Any], expected: int | None = None, name: str = CLUSTER) -> Cluster:
@@ -113,8 +116,13 @@ class World:
         )
         return deleted
 
+    def account(self, **cores: int) -> None:
+        """Let the account have these quotas from now on, and known; given as ``L_1216C47A=64``."""
+        self.ec2.quotas({code.replace("_", "-"): count for code, count in cores.items()})
+        refresh_quotas(self.repository, self.quotas, self.clock)
+
     def reconcile(self) -> Report:
-        return reconcile(self.repository, self.compute, self.workflows, self.clock)
+        return reconcile(self.repository, self.compute, self.workflows, self.quotas, self.clock)
 
     def nodes(self) -> Sequence[Node]:
         return self.repository.nodes(CLUSTER)

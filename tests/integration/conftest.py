@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
     from tests.emulator.client import Client
 
+DL_QUOTA = {"L-6E869C2A": 192}
+
 
 @pytest.fixture(scope="session")
 def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
@@ -32,6 +34,8 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     running = Stack(settings)
     try:
         running.start()
+        # Of a family that one test alone uses, so that it holds no other, whoever calls the reconciler first.
+        running.ec2_control("quotas", values=DL_QUOTA)
         running.deploy()
         yield running
     finally:

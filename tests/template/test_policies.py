@@ -23,6 +23,7 @@ UNLIMITABLE = {
     "logs:ListLogDeliveries",
     "logs:PutResourcePolicy",
     "logs:UpdateLogDelivery",
+    "service-quotas:ListServiceQuotas",
 }
 # What each function does with the table: a wider policy is then a decision, and not a slip. That these are
 # enough is shown by the integration tests, since the emulator holds functions to their policies.
@@ -75,6 +76,7 @@ EFFECTS = {
     "iam:PassRole": {"Launch"},
     "lambda:InvokeFunction": {"NodeOperation"},
     "secretsmanager:GetSecretValue": {"BasicAuthorizer"},
+    "service-quotas:ListServiceQuotas": {"Reconcile"},
     "states:DescribeExecution": {"Reconcile"},
     "states:StartExecution": {
         "CreateNodes",

@@ -23,15 +23,15 @@ def test_a_create_makes_exactly_as_many_calls_as_the_formula_says(nodes: int) ->
     batches, hundreds, polls = at_least(nodes, 500), at_least(nodes, 100), cost.tasks["poll"]
     assert cost.tasks == {"launch": batches, "poll": polls, "finish": 1}
     assert polls == 2
-    # The request: three reads, the one decision, the nodes. Nothing else keeps the client waiting.
-    assert cost.request_calls == {"GetItem": 3, "TransactWriteItems": 1 + hundreds}
+    # The request: four reads, the one decision, the nodes. Nothing else keeps the client waiting.
+    assert cost.request_calls == {"GetItem": 4, "TransactWriteItems": 1 + hundreds}
     # All nodes are read before and by each launch, by each poll, and three times at the end.
     reads = batches + polls + 4
     # Records grow as nodes come up, so early reads may take a page less; the README's table has the number.
     pages = at_least(sum(cost.node_bytes), PAGE)
     assert reads * max(1, pages - 1) <= cost.calls["Query"] <= reads * pages
     assert cost.calls == {
-        "GetItem": batches + polls + 6,
+        "GetItem": batches + polls + 7,
         "Query": cost.calls["Query"],
         "BatchGetItem": hundreds,
         "TransactWriteItems": 3 * hundreds + 2 * batches + 2,

@@ -85,6 +85,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         ("repository", world.repository),
         ("compute", world.compute),
         ("workflows", world.workflows),
+        ("account_quotas", world.quotas),
         ("_authenticator", Authenticator(LocalCredentials(), world.clock)),
     ):
         monkeypatch.setattr(bootstrap, name, lambda made=made: made)

@@ -147,6 +147,62 @@ def test_a_spot_bucket_has_a_family_quota_of_zero_that_limits_nothing() -> None:
     assert (one["maxCount"], one["availableCount"]) == (4, 3)
 
 
+def test_the_accounts_quotas_stand_in_a_status() -> None:
+    world = World(
+        nodearray("spot", bucket(), interruptible=True),
+        nodearray("a", bucket(), bucket("g5-xlarge"), bucket("hpc6a-48xlarge", vcpuCount=96)),
+    )
+    world.account(L_1216C47A=18, L_34B43A08=9, L_DB2E81BA=0)
+    world.create(2, array="a")
+    world.create(1, array="spot")
+    found = {
+        (array["name"], one["definition"]["machineType"]): [
+            (one[f"{kind}uotaCount"], one[f"{kind}uotaCoreCount"], one[f"{consumed}onsumedCoreCount"])
+            for kind, consumed in (("q", "c"), ("familyQ", "familyC"), ("regionalQ", "regionalC"))
+        ]
+        for array in status(world)["nodearrays"]
+        for one in array["buckets"]
+    }
+    unlimited = 10_000 * 96
+    on_demand = 18 + unlimited
+    assert found == {
+        ("a", "c7i-xlarge"): [(4, 18, 8), (4, 18, 8), (on_demand // 4, on_demand, 8)],
+        ("a", "g5-xlarge"): [(0, 0, 0), (0, 0, 0), (on_demand // 4, on_demand, 8)],
+        ("a", "hpc6a-48xlarge"): [
+            *[(10_000, unlimited, 0), (10_000, unlimited, 0), (on_demand // 96, on_demand, 8)]
+        ],
+        ("spot", "c7i-xlarge"): [(2, 9, 4), (0, 0, 0), (2, 9, 4)],
+    }
+
+
+def test_autoscalers_that_share_quotas_among_buckets_do_not_cut_short_what_is_free() -> None:
+    """They take the family's quota from a machine type's first bucket, and the Region's from a market's."""
+    spot = nodearray("spot", bucket(quotaCoreCount=0), bucket("g5-xlarge"), interruptible=True)
+    first = nodearray("first", bucket(quotaCoreCount=4), bucket("m5-large", quotaCoreCount=0))
+    second = nodearray("second", bucket(quotaCoreCount=400), bucket("g5-xlarge"), bucket("m5-xlarge"))
+    world = World(spot, first, second)
+    world.account(L_1216C47A=40, L_DB2E81BA=80, L_3819A6DF=64)
+    for array, count in (("first", 2), ("second", 3), ("spot", 1)):
+        world.create(count, array=array)
+    families: dict[str, tuple[int, int]] = {}
+    regions: dict[bool, tuple[int, int]] = {}
+    for array in status(world)["nodearrays"]:
+        spot_array = array["nodearray"]["Interruptible"]
+        for one in array["buckets"]:
+            cores, free = one["virtualMachine"]["vcpuCount"], one["availableCoreCount"]
+            pairs = {
+                kind: (one[f"{kind}QuotaCoreCount"], one[f"{kind}ConsumedCoreCount"])
+                for kind in ("family", "regional")
+            }
+            family = families.setdefault(one["definition"]["machineType"], pairs["family"])
+            region = regions.setdefault(spot_array, pairs["regional"])
+            for quota, consumed in [region] if spot_array else [family, region]:
+                assert consumed <= quota
+                assert (quota - consumed) // cores * cores >= free
+            if array["name"] != "first" and one["quotaCoreCount"]:
+                assert free > 0
+
+
 def test_the_machine_type_has_no_dot_and_facts_left_out_are_what_the_cloud_says() -> None:
     [one] = status(fresh())["nodearrays"][0]["buckets"]
     assert one["definition"]["machineType"] == "c5-large"

@@ -14,6 +14,7 @@ from botocore.config import Config
 from paddock.adapters.dynamodb.repository import DynamoDbRepository
 from paddock.adapters.ec2 import Ec2Compute
 from paddock.adapters.secrets import SecretCredentials
+from paddock.adapters.service_quotas import ServiceQuotas
 from paddock.adapters.step_functions import StepFunctionsWorkflows
 from paddock.adapters.system_clock import SystemClock
 from paddock.reconcile import run
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from paddock.model.virtual_cluster import VirtualCluster
     from paddock.ports.clock import Clock
     from paddock.ports.compute import Compute
+    from paddock.ports.quotas import AccountQuotas
     from paddock.ports.repository import Repository
     from paddock.ports.workflows import Workflows
     from paddock.service.steps.outcome import Outcome
@@ -90,6 +92,12 @@ def workflows() -> Workflows:
 def compute() -> Compute:
     """The cloud."""
     return Ec2Compute(boto3.client("ec2", config=_EC2_CALLS))
+
+
+@cache
+def account_quotas() -> AccountQuotas:
+    """The account's quotas."""
+    return ServiceQuotas(boto3.client("service-quotas", config=_API_CALLS))
 
 
 @cache
@@ -222,4 +230,4 @@ def finish_step(operation_id: str, polls: int) -> Outcome:
 
 def reconcile() -> run.Report:
     """See ``reconcile.run``."""
-    return run.reconcile(repository(), compute(), workflows(), clock())
+    return run.reconcile(repository(), compute(), workflows(), account_quotas(), clock())

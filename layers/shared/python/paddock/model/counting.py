@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING
 from paddock.model.base import MAX_NODES
 from paddock.model.definition import bucket_id
 from paddock.model.operation import SECOND_NS
+from paddock.model.quotas import quota_code
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
     from paddock.model.definition import Bucket, ClusterDefinition, NodeArray
     from paddock.model.ledger import Ledger
 
@@ -43,13 +46,21 @@ class Limit:
         return max(0, self.capacity - self.used) // self.per_node
 
 
+@dataclass(frozen=True, slots=True)
+class Quota(Limit):
+    """A limit in vCPU that all buckets with the same ``id`` share."""
+
+    id: str
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BucketCounts:
-    """A bucket's counts, in nodes."""
+    """A bucket's counts, in nodes, and its quota, which they include."""
 
     max_count: int
     active_count: int
     available_count: int
+    quota: Quota
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,17 +72,35 @@ class Use:
 
 
 def count_bucket(
-    cluster: str, definition: ClusterDefinition, ledger: Ledger, array: NodeArray, bucket: Bucket, now: int
+    cluster: str,
+    definition: ClusterDefinition,
+    ledger: Ledger,
+    quotas: Mapping[str, int],
+    array: NodeArray,
+    bucket: Bucket,
+    now: int,
 ) -> BucketCounts:
-    """The counts of one bucket under all limits that hold for it at ``now``, in ns since the epoch."""
-    limits = _limits(cluster, definition, ledger, array, bucket)
+    """The counts of one bucket under all limits that hold for it at ``now``, in ns since the epoch.
+
+    ``quotas`` are the account's, in vCPU by quota code.
+    """
+    quota = _quota(cluster, definition, ledger, quotas, array, bucket)
+    limits = [*_limits(cluster, definition, ledger, array, bucket), quota]
     key = bucket_id(cluster, array.name, bucket.machine_type)
     is_closed = is_throttled(ledger, array, key, now)
     return BucketCounts(
         max_count=min(limit.max_count for limit in limits),
         active_count=ledger.use(key).active,
         available_count=0 if is_closed else min(limit.available_count for limit in limits),
+        quota=quota,
     )
+
+
+def together(quotas: Iterable[Quota], per_node: int) -> Limit:
+    """What different quotas allow in sum; one that is exceeded takes nothing from the others."""
+    each = {quota.id: quota for quota in quotas}.values()
+    used = sum(min(quota.used, quota.capacity) for quota in each)
+    return Limit(sum(quota.capacity for quota in each), used, per_node)
 
 
 def is_throttled(ledger: Ledger, array: NodeArray, bucket_id: str, now: int) -> bool:
@@ -114,7 +143,30 @@ def _limits(
         (array.max_count, in_array.nodes, 1),
         (array.max_core_count, in_array.cores, bucket.cores),
         (bucket.max_count, in_bucket, 1),
-        # Each bucket has a quota of its own: neighbours of its size never eat into it.
-        (bucket.quota_core_count, in_bucket * bucket.cores, bucket.cores),
     )
     return [Limit(capacity, used, each) for capacity, used, each in candidates if capacity is not None]
+
+
+def _quota(
+    cluster: str,
+    definition: ClusterDefinition,
+    ledger: Ledger,
+    quotas: Mapping[str, int],
+    array: NodeArray,
+    bucket: Bucket,
+) -> Quota:
+    """The definition's own number, or else the account's, or else as much as a cluster can hold."""
+    own = bucket.quota_core_count
+    code = quota_code(bucket.instance_type, spot=array.interruptible)
+    if own is None and code is not None and code in quotas:
+        # Who has a number of its own is not held by the account's, but uses it up all the same.
+        used = sum(
+            ledger.use(bucket_id(cluster, other.name, one.machine_type)).active * one.cores
+            for other, one in definition.buckets()
+            if quota_code(one.instance_type, spot=other.interruptible) == code
+        )
+        return Quota(quotas[code], used, bucket.cores, code)
+    # Neighbours of its size never eat into this one.
+    key = bucket_id(cluster, array.name, bucket.machine_type)
+    capacity = MAX_NODES * bucket.cores if own is None else own
+    return Quota(capacity, ledger.use(key).active * bucket.cores, bucket.cores, key)

@@ -16,13 +16,14 @@ from paddock.model.cluster import Cluster
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, Request
+from paddock.model.quotas import Quotas
 from paddock.model.usage import UsageInterval
 from paddock.model.virtual_cluster import VirtualCluster
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-Record = Cluster | Ledger | Node | Operation | Request | UsageInterval | VirtualCluster
+Record = Cluster | Ledger | Node | Operation | Quotas | Request | UsageInterval | VirtualCluster
 
 # DynamoDB's limit on the writes of one transaction.
 MAX_WRITES = 100
@@ -98,6 +99,9 @@ class Repository(Protocol):
 
     def operation(self, operation_id: str) -> Operation | None:
         """The operation of this id."""
+
+    def quotas(self) -> Quotas | None:
+        """The account's quotas as they were last asked for."""
 
     def request(self, cluster: str, request_id: str) -> Request | None:
         """What a request id was used for in a cluster."""

@@ -1,6 +1,7 @@
 """One run of the reconciler: each step looks at each running operation, and one failure stops no other.
 
-Then each cluster is looked at for placement groups that nodes have left and no operation could delete.
+Then each cluster is looked at for placement groups that nodes have left and no operation could delete; and
+now and then the account's quotas are asked for.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ from typing import TYPE_CHECKING
 
 from paddock.ports.repository import WriteConflictError
 from paddock.reconcile.expire import expire
+from paddock.reconcile.quotas import refresh_quotas
 from paddock.reconcile.resume import resume
 from paddock.service.placement_groups import delete_empty_groups
 
 if TYPE_CHECKING:
     from paddock.ports.clock import Clock
     from paddock.ports.compute import Compute
+    from paddock.ports.quotas import AccountQuotas
     from paddock.ports.repository import Repository
     from paddock.ports.workflows import Workflows
 
@@ -34,7 +37,9 @@ class Report:
     tidied: int = 0
 
 
-def reconcile(repository: Repository, compute: Compute, workflows: Workflows, clock: Clock) -> Report:
+def reconcile(
+    repository: Repository, compute: Compute, workflows: Workflows, account: AccountQuotas, clock: Clock
+) -> Report:
     """Bring every running operation back on its way. Two runs at once do no harm."""
     report = Report()
     for operation_id in repository.running_operations():
@@ -52,6 +57,12 @@ def reconcile(repository: Repository, compute: Compute, workflows: Workflows, cl
             report.tidied += delete_empty_groups(repository, compute, clock, cluster.name)
         except Exception:
             logger.exception("cluster not tidied", extra={"cluster": cluster.name})
+    try:
+        refresh_quotas(repository, account, clock)
+    except WriteConflictError:
+        logger.info("quotas refreshed by another run meanwhile")
+    except Exception:
+        logger.exception("quotas not refreshed")
     return report
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from paddock.model.counting import BucketCounts, count_bucket
+from paddock.model.counting import BucketCounts, Limit, Quota, count_bucket, together
 from paddock.model.definition import bucket_id
-from paddock.service.lookup import require_cluster, require_ledger
+from paddock.model.quotas import quota_code
+from paddock.service.lookup import known_quotas, require_cluster, require_ledger
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 class BucketStatus:
     """One bucket with its counts, and the active count of each of its placement groups.
 
+    ``quota`` is its own; ``family`` and ``regional`` are what the quotas of all buckets of its family, and of
+    its market (on demand or spot), allow together. Spot has no quotas of families.
     ``since_capacity_failure`` is how long ago the cloud had too little for it, in ns; ``None`` for never.
     """
 
@@ -30,6 +33,9 @@ class BucketStatus:
     array: NodeArray
     bucket: Bucket
     counts: BucketCounts
+    quota: Limit
+    family: Limit | None
+    regional: Limit
     placement_groups: dict[str, int]
     since_capacity_failure: int | None
 
@@ -47,19 +53,39 @@ def cluster_status(repository: Repository, clock: Clock, name: str, *, with_node
     """The status of a cluster. Raises ``NotFound``."""
     cluster = require_cluster(repository, name)
     ledger = require_ledger(repository, name)
+    quotas = known_quotas(repository)
     now = clock.now()
+    counted = [
+        (array, bucket, count_bucket(name, cluster.definition, ledger, quotas, array, bucket, now))
+        for array, bucket in cluster.definition.buckets()
+    ]
+    by_family: dict[str, list[Quota]] = {}
+    by_market: dict[bool, list[Quota]] = {}
+    for array, bucket, counts in counted:
+        by_market.setdefault(array.interruptible, []).append(counts.quota)
+        if not array.interruptible:
+            by_family.setdefault(_family(bucket), []).append(counts.quota)
     buckets = []
-    for array, bucket in cluster.definition.buckets():
+    for array, bucket, counts in counted:
         key = bucket_id(name, array.name, bucket.machine_type)
+        family = None if array.interruptible else together(by_family[_family(bucket)], bucket.cores)
         buckets.append(
             BucketStatus(
                 id=key,
                 array=array,
                 bucket=bucket,
-                counts=count_bucket(name, cluster.definition, ledger, array, bucket, now),
+                counts=counts,
+                quota=together([counts.quota], bucket.cores),
+                family=family,
+                regional=together(by_market[array.interruptible], bucket.cores),
                 placement_groups=ledger.use(key).placement_groups,
                 since_capacity_failure=ledger.since_capacity_failure(key, now),
             )
         )
     nodes = repository.nodes(name) if with_nodes else None
     return ClusterStatus(cluster=cluster, buckets=buckets, nodes=nodes)
+
+
+def _family(bucket: Bucket) -> str:
+    """What tells the bucket's family from others; a machine whose family is not known is one of its own."""
+    return quota_code(bucket.instance_type, spot=False) or bucket.machine_type

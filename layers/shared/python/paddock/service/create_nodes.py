@@ -23,11 +23,11 @@ from paddock.model.operation import (
 )
 from paddock.ports.repository import Check, Put
 from paddock.service.contention import commit_each, until_won
-from paddock.service.lookup import require_cluster, require_ledger
+from paddock.service.lookup import known_quotas, require_cluster, require_ledger
 from paddock.service.starting import left_to_the_workflow, start
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from paddock.model.cluster import Cluster
     from paddock.model.definition import Bucket, NodeArray
@@ -67,7 +67,7 @@ def create(
     clock: Clock,
     cluster_name: str,
     request_id: str | None,
-    decide: Callable[[Cluster, Ledger, int], Sequence[NodeSet]],
+    decide: Callable[[Cluster, Ledger, Mapping[str, int], int], Sequence[NodeSet]],
 ) -> tuple[Operation, list[Added]]:
     """Like ``create_nodes``, for sets that ``decide`` derives from the cluster as it is.
 
@@ -80,8 +80,9 @@ def create(
         cluster = require_cluster(repository, cluster_name)
         ledger = require_ledger(repository, cluster_name)
         now = clock.now()
-        plan = _Plan(cluster, ledger, now)
-        added = [plan.add(line) for line in decide(cluster, ledger, now)]
+        quotas = known_quotas(repository)
+        plan = _Plan(cluster, ledger, quotas, now)
+        added = [plan.add(line) for line in decide(cluster, ledger, quotas, now)]
         total = sum(line.count for line in added)
         reasons = "; ".join(dict.fromkeys(line.message for line in added if line.message))
         operation = Operation(
@@ -158,8 +159,9 @@ def record_operation(operation: Operation) -> list[Put]:
 class _Plan:
     """The ledger as it becomes while sets are added to it, and the nodes that they make."""
 
-    def __init__(self, cluster: Cluster, ledger: Ledger, now: int) -> None:
+    def __init__(self, cluster: Cluster, ledger: Ledger, quotas: Mapping[str, int], now: int) -> None:
         self._cluster = cluster
+        self._quotas = quotas
         self._now = now
         self._names = NameSet.from_document(ledger.names)
         self._next_index = 1
@@ -215,7 +217,7 @@ class _Plan:
 
     def _room(self, line: NodeSet, array: NodeArray, bucket: Bucket) -> tuple[int, str]:
         available = count_bucket(
-            self._cluster.name, self._cluster.definition, self.ledger, array, bucket, self._now
+            self._cluster.name, self._cluster.definition, self.ledger, self._quotas, array, bucket, self._now
         ).available_count
         key = bucket_id(self._cluster.name, array.name, bucket.machine_type)
         reason = f"limits and quotas leave room for {available} of {bucket.machine_type} in {array.name}"

@@ -10,6 +10,8 @@ from paddock.model.identity import is_id
 from paddock.model.requests import is_request_id
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from paddock.model.cluster import Cluster
     from paddock.model.ledger import Ledger
     from paddock.model.operation import Operation
@@ -32,6 +34,12 @@ def require_ledger(repository: Repository, cluster: str) -> Ledger:
         msg = f"No cluster found with the name {cluster!r}"
         raise NotFound(msg)
     return ledger
+
+
+def known_quotas(repository: Repository) -> Mapping[str, int]:
+    """The account's quotas in vCPU by quota code, as far as they are known."""
+    found = repository.quotas()
+    return found.cores if found else {}
 
 
 def require_operation(repository: Repository, operation_id: str) -> Operation:

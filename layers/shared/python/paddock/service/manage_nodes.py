@@ -16,11 +16,11 @@ from paddock.ports.repository import MAX_WRITES, Check, Put
 from paddock.service.actions import RefusedError, act
 from paddock.service.contention import until_won
 from paddock.service.create_nodes import record_missing_nodes, record_operation, require_new_request
-from paddock.service.lookup import require_cluster, require_ledger
+from paddock.service.lookup import known_quotas, require_cluster, require_ledger
 from paddock.service.starting import left_to_the_workflow, start
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from paddock.model.cluster import Cluster
     from paddock.model.ledger import Ledger
@@ -185,7 +185,7 @@ class _Marking:
     def __init__(self, repository: Repository, operation: Operation) -> None:
         self._repository = repository
         self._operation = operation
-        self._read: tuple[Cluster, Ledger] | None = None
+        self._read: tuple[Cluster, Ledger, Mapping[str, int]] | None = None
         self._ledger: Ledger | None = None
         self.writes: list[Write] = []
         self.refused: list[tuple[Node, str]] = []
@@ -204,28 +204,32 @@ class _Marking:
         """What must be written with the nodes when limits are used up by them."""
         if self._read is None or self._ledger is None:
             return []
-        cluster, ledger = self._read
+        cluster, ledger, _ = self._read
         after = replace(self._ledger, revision=next_revision(now, ledger.revision))
         return [Check(cluster), Put(after, was=ledger)]
 
     def _count(self, node: Node, now: int) -> None:
-        cluster, ledger = self._limits()
+        cluster, ledger, quotas = self._limits()
         found = cluster.definition.array(node.spec.node_array)
         bucket = found.bucket(node.spec.machine_type) if found else None
         if found is None or bucket is None:
             raise RefusedError("the node's bucket must be in the cluster's definition")
-        counts = count_bucket(cluster.name, cluster.definition, ledger, found, bucket, now)
+        counts = count_bucket(cluster.name, cluster.definition, ledger, quotas, found, bucket, now)
         if not counts.available_count:
             raise RefusedError(f"limits and quotas leave no room for {bucket.machine_type} in {found.name}")
         use = ledger.use(node.bucket_id).changed(active=1, placement_group=node.placement_group_id)
         self._ledger = ledger.with_use(node.bucket_id, use)
 
-    def _limits(self) -> tuple[Cluster, Ledger]:
+    def _limits(self) -> tuple[Cluster, Ledger, Mapping[str, int]]:
         if self._read is None:
             name = self._operation.cluster
-            self._read = require_cluster(self._repository, name), require_ledger(self._repository, name)
-        cluster, ledger = self._read
-        return cluster, self._ledger or ledger
+            self._read = (
+                require_cluster(self._repository, name),
+                require_ledger(self._repository, name),
+                known_quotas(self._repository),
+            )
+        cluster, ledger, quotas = self._read
+        return cluster, self._ledger or ledger, quotas
 
 
 def _select(repository: Repository, cluster: str, request: NodeManagementRequest) -> list[Node]:

@@ -10,6 +10,8 @@ from paddock.model.requests import BucketChoice, NodeSet
 from paddock.service.create_nodes import create
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from paddock.model.cluster import Cluster
     from paddock.model.definition import Bucket, NodeArray
     from paddock.model.ledger import Ledger
@@ -36,7 +38,7 @@ def scale_nodes(
     cluster or node array, and ``DuplicateRequest``.
     """
 
-    def decide(cluster: Cluster, ledger: Ledger, now: int) -> list[NodeSet]:
+    def decide(cluster: Cluster, ledger: Ledger, quotas: Mapping[str, int], now: int) -> list[NodeSet]:
         array = cluster.definition.array(array_name)
         if array is None:
             msg = f"No node array found with the name {array_name[:80]!r} in cluster {cluster_name!r}"
@@ -45,12 +47,15 @@ def scale_nodes(
         if request.total_core_count is None:
             missing = max(0, (request.total_node_count or 0) - use.nodes)
             return [NodeSet(count=missing, nodearray=array.name)]
-        return [_set_of_cores(cluster, ledger, array, max(0, request.total_core_count - use.cores), now)]
+        missing_cores = max(0, request.total_core_count - use.cores)
+        return [_set_of_cores(cluster, ledger, quotas, array, missing_cores, now)]
 
     return create(repository, workflows, clock, cluster_name, request.request_id, decide)
 
 
-def _set_of_cores(cluster: Cluster, ledger: Ledger, array: NodeArray, missing: int, now: int) -> NodeSet:
+def _set_of_cores(
+    cluster: Cluster, ledger: Ledger, quotas: Mapping[str, int], array: NodeArray, missing: int, now: int
+) -> NodeSet:
     """The fewest nodes with so many cores, of the first bucket that takes them all, or else of the first."""
     counts = {bucket.machine_type: -(-missing // bucket.cores) for bucket in array.buckets}
     if len(set(counts.values())) == 1:
@@ -58,8 +63,8 @@ def _set_of_cores(cluster: Cluster, ledger: Ledger, array: NodeArray, missing: i
         return NodeSet(count=counts[array.buckets[0].machine_type], nodearray=array.name)
 
     def takes_all(bucket: Bucket) -> bool:
-        room = count_bucket(cluster.name, cluster.definition, ledger, array, bucket, now).available_count
-        return room >= counts[bucket.machine_type]
+        room = count_bucket(cluster.name, cluster.definition, ledger, quotas, array, bucket, now)
+        return room.available_count >= counts[bucket.machine_type]
 
     chosen = next((bucket for bucket in array.buckets if takes_all(bucket)), array.buckets[0]).machine_type
     choice = BucketChoice.model_validate({"machineType": chosen})

@@ -11,11 +11,12 @@ from paddock.model.identity import next_revision
 from paddock.model.node import NodeStatus
 from paddock.ports.compute import RefusalKind
 from paddock.ports.repository import Check, Put
+from paddock.service.lookup import known_quotas
 from paddock.service.observation import failed
 from paddock.service.settling import settle_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from paddock.model.cluster import Cluster
     from paddock.model.ledger import Ledger
@@ -60,7 +61,10 @@ def settle_shortage(
             ]
         cluster = repository.cluster(operation.cluster)
         move = _Move(
-            cluster, ledger.with_capacity_failure(batch.spec.bucket_id, now).without_active(left), now
+            cluster,
+            ledger.with_capacity_failure(batch.spec.bucket_id, now).without_active(left),
+            known_quotas(repository),
+            now,
         )
         writes: list[Write] = []
         for places, alike in groupby(left, operation.places_left):
@@ -79,8 +83,9 @@ def settle_shortage(
 class _Move:
     """The ledger as it becomes while nodes, whose limits are given back already, take new places."""
 
-    def __init__(self, cluster: Cluster | None, ledger: Ledger, now: int) -> None:
+    def __init__(self, cluster: Cluster | None, ledger: Ledger, quotas: Mapping[str, int], now: int) -> None:
         self._cluster = cluster
+        self._quotas = quotas
         self._now = now
         self.ledger = ledger
 
@@ -105,7 +110,7 @@ class _Move:
         if self._cluster is None or array is None or bucket is None:
             return 0
         counts = count_bucket(
-            self._cluster.name, self._cluster.definition, self.ledger, array, bucket, self._now
+            self._cluster.name, self._cluster.definition, self.ledger, self._quotas, array, bucket, self._now
         )
         return counts.available_count
 

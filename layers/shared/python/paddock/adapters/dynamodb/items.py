@@ -18,6 +18,7 @@ from paddock.model.cluster import Cluster
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import RETENTION_NS, SECOND_NS, Operation, Request
+from paddock.model.quotas import Quotas
 from paddock.model.usage import USAGE_RETENTION_NS, UsageInterval
 from paddock.model.virtual_cluster import VirtualCluster
 
@@ -31,7 +32,7 @@ MAX_DOCUMENT_BYTES = 390_000
 
 _ADAPTERS: Mapping[Any, TypeAdapter[Any]] = {
     kind: TypeAdapter(kind)
-    for kind in (Cluster, Ledger, Node, Operation, Request, UsageInterval, VirtualCluster)
+    for kind in (Cluster, Ledger, Node, Operation, Quotas, Request, UsageInterval, VirtualCluster)
 }
 
 Found = TypeVar("Found")

@@ -6,6 +6,7 @@
 | ledger | ``CLUSTER#<name>`` | ``LEDGER`` |
 | node | ``CLUSTER#<name>`` | ``NODE#<id>`` |
 | operation | ``OPERATION#<id>`` | ``OPERATION`` |
+| the account's quotas | ``QUOTAS`` | ``QUOTAS`` |
 | request id | ``REQUEST#<request id>`` | cluster's name |
 | usage interval | ``USAGE#<cluster>`` | ``<end in ns, 20 digits>#<node id>`` |
 | virtual cluster | ``VIRTUAL_CLUSTERS`` | id |
@@ -21,6 +22,7 @@ from paddock.model.cluster import Cluster
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, Request
+from paddock.model.quotas import Quotas
 from paddock.model.usage import UsageInterval
 
 if TYPE_CHECKING:
@@ -64,6 +66,11 @@ def operation_id(pk: str) -> str:
     return pk.removeprefix("OPERATION#")
 
 
+def quotas() -> Key:
+    """Key of the account's quotas."""
+    return Key("QUOTAS", "QUOTAS")
+
+
 def request(request_id: str, cluster_name: str) -> Key:
     """Key of a used request id; without a cluster's name, only its partition counts."""
     return Key(f"REQUEST#{request_id}", cluster_name)
@@ -90,6 +97,8 @@ def key_of(record: Record) -> Key:  # noqa: PLR0911 - one for each kind of recor
             return node(record.cluster, record.id)
         case Operation():
             return operation(record.id)
+        case Quotas():
+            return quotas()
         case Request():
             return request(record.request_id, record.cluster)
         case UsageInterval():

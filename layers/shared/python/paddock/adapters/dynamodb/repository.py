@@ -16,6 +16,7 @@ from paddock.model.identity import node_id_prefix
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, Request
+from paddock.model.quotas import Quotas
 from paddock.model.usage import UsageInterval
 from paddock.model.virtual_cluster import VirtualCluster
 from paddock.ports.repository import Check, Delete, Put, WriteConflictError
@@ -112,6 +113,10 @@ class DynamoDbRepository:
     def operation(self, operation_id: str) -> Operation | None:
         """See ``Repository.operation``."""
         return self._get(Operation, keys.operation(operation_id))
+
+    def quotas(self) -> Quotas | None:
+        """See ``Repository.quotas``."""
+        return self._get(Quotas, keys.quotas())
 
     def request(self, cluster: str, request_id: str) -> Request | None:
         """See ``Repository.request``."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.http.views.node import node_view
 from paddock.model.base import MAX_NODES
+from paddock.model.counting import Limit
 from paddock.model.node import NodeStatus
 from paddock.model.operation import SECOND_NS
 
@@ -32,7 +33,12 @@ def status_view(status: ClusterStatus, region: str) -> dict[str, Any]:
         "targetState": "Started",
         "maxCount": _or(definition.max_count, MAX_NODES),
         "maxCoreCount": _or(definition.max_core_count, MAX_NODES * most_cores),
-        "nodearrays": [_array_view(status, array, region) for array in definition.nodearrays],
+        # Autoscalers take a machine type's family quota from the first bucket that has it, so the zeros of
+        # spot come last.
+        "nodearrays": [
+            _array_view(status, array, region)
+            for array in sorted(definition.nodearrays, key=lambda array: array.interruptible)
+        ],
     }
     if status.nodes is not None:
         view["nodes"] = [node_view(node) for node in status.nodes if node.status is not NodeStatus.OFF]
@@ -67,28 +73,26 @@ def _array_view(status: ClusterStatus, array: NodeArray, region: str) -> dict[st
 
 def _bucket_view(status: ClusterStatus, one: BucketStatus) -> dict[str, Any]:
     bucket, counts, cores = one.bucket, one.counts, one.bucket.cores
-    quota = _or(bucket.quota_core_count, MAX_NODES * cores)
-    consumed = counts.active_count * cores
     # A spot bucket has no quota of its family; zeros say so, and limit nothing.
-    family_quota, family_consumed = (0, 0) if one.array.interruptible else (quota, consumed)
+    family = one.family or Limit(0, 0, cores)
     view: dict[str, Any] = {
         "bucketId": one.id,
         "definition": {"machineType": bucket.machine_type},
         "maxCount": counts.max_count,
         "maxCoreCount": counts.max_count * cores,
         "activeCount": counts.active_count,
-        "activeCoreCount": consumed,
+        "activeCoreCount": counts.active_count * cores,
         "availableCount": counts.available_count,
         "availableCoreCount": counts.available_count * cores,
-        "quotaCount": quota // cores,
-        "quotaCoreCount": quota,
-        "consumedCoreCount": consumed,
-        "familyQuotaCount": family_quota // cores,
-        "familyQuotaCoreCount": family_quota,
-        "familyConsumedCoreCount": family_consumed,
-        "regionalQuotaCount": quota // cores,
-        "regionalQuotaCoreCount": quota,
-        "regionalConsumedCoreCount": consumed,
+        "quotaCount": one.quota.max_count,
+        "quotaCoreCount": one.quota.capacity,
+        "consumedCoreCount": one.quota.used,
+        "familyQuotaCount": family.max_count,
+        "familyQuotaCoreCount": family.capacity,
+        "familyConsumedCoreCount": family.used,
+        "regionalQuotaCount": one.regional.max_count,
+        "regionalQuotaCoreCount": one.regional.capacity,
+        "regionalConsumedCoreCount": one.regional.used,
         "maxPlacementGroupSize": bucket.placement_group_size,
         "maxPlacementGroupCoreSize": bucket.placement_group_size * cores,
         "placementGroups": [
