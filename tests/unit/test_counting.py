@@ -164,13 +164,13 @@ def test_a_number_of_the_definition_wins_over_the_accounts_and_uses_it_up_all_th
 
 def test_a_set_without_a_machine_type_goes_where_the_quota_has_room_and_nodes_move_only_there() -> None:
     world = World(nodearray("ondemand", bucket(), bucket("g5-xlarge"), bucket("f2-6xlarge")))
-    world.account(**{STANDARD: 8, GRAPHICS: 12, "L_74FC7D96": 4})
-    _, [added] = world.create(3)
-    assert added.count == 3
-    assert counts(world)["ondemand", "g5-xlarge"].active_count == 3
+    world.account(**{STANDARD: 8, GRAPHICS: 20, "L_74FC7D96": 4})
+    _, [added] = world.create(5)
+    assert added.count == 5
+    assert counts(world)["ondemand", "g5-xlarge"].active_count == 5
     world.ec2.capacity(1, instance_type="g5.xlarge")
     world.drive_all()
-    assert [one.active_count for one in counts(world).values()] == [2, 1, 0]
+    assert [one.active_count for one in counts(world).values()] == [2, 1, 1]
     assert invariants.at_rest(world) == []
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Self
 from uuid import UUID, uuid5
 
@@ -136,6 +137,8 @@ def is_cluster_name(text: str) -> bool:
     return re.fullmatch(CLUSTER_NAME, text) is not None
 
 
+# Counting asks for the ids of all buckets once for each bucket.
+@lru_cache(maxsize=4_096)
 def bucket_id(cluster: str, node_array: str, machine_type: str) -> str:
     """A bucket's id, the same for as long as the cluster has this machine type in this node array."""
     return str(uuid5(_BUCKET_NAMESPACE, f"{cluster}/{node_array}/{machine_type}"))

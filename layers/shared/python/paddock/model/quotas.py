@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 # The letters that an instance type begins with: the codes of the on-demand and of the spot quota. HPC and
 # High Memory instances have no quota for spot.
@@ -42,6 +43,7 @@ class Quotas:
     cores: dict[str, int] = field(default_factory=dict)
 
 
+@lru_cache(maxsize=4_096)
 def quota_code(instance_type: str, *, spot: bool) -> str | None:
     """The code of the quota that limits an EC2 instance type; ``None`` where none is known to."""
     found = re.match(r"([a-z]+)-?([0-9]*)", instance_type)
