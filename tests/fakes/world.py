@@ -26,6 +26,7 @@ from tests.fakes.clock import ManualClock
 from tests.fakes.compute import FakeCompute
 from tests.fakes.ec2 import FakeEc2
 from tests.fakes.repository import FakeRepository
+from tests.fakes.transitions import StrictRepository
 from tests.fakes.workflows import FakeWorkflows
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ class World:
 
     def __init__(self, *nodearrays: dict[str, Any], **definition: Any) -> None:
         self.clock = ManualClock()
-        self.repository = FakeRepository()
+        self.repository: FakeRepository = StrictRepository()
         self.ec2 = FakeEc2(now=self.clock.seconds)
         self.compute = FakeCompute(self.ec2)
         self.workflows = FakeWorkflows()
