@@ -25,7 +25,6 @@ from paddock.service.virtual_clusters import delete_virtual_cluster, write_virtu
 from tests.fakes.clock import ManualClock
 from tests.fakes.compute import FakeCompute
 from tests.fakes.ec2 import FakeEc2
-from tests.fakes.repository import FakeRepository
 from tests.fakes.transitions import StrictRepository
 from tests.fakes.workflows import FakeWorkflows
 
@@ -40,6 +39,7 @@ if TYPE_CHECKING:
     from paddock.reconcile.run import Report
     from paddock.service.create_nodes import Added
     from paddock.service.manage_nodes import NodeResult
+    from tests.fakes.repository import FakeRepository
 
 REGION = "us-east-1"
 CLUSTER = "demo"
