@@ -58,9 +58,9 @@ def serve(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(bootstrap, name, lambda made=made: made)
 
 
-def handle(handler: str, event: dict[str, Any]) -> Any:
+def handle(handler: str, document: dict[str, Any]) -> Any:
     """What the handler of the template answers."""
-    return importlib.import_module(handler.removesuffix(".handler")).handler(event, Context())
+    return importlib.import_module(handler.removesuffix(".handler")).handler(document, Context())
 
 
 def ask(
@@ -71,7 +71,20 @@ def ask(
     body: Any = None,
 ) -> tuple[int, Any]:
     """Status and body of the answer to a request; a body that is text is sent as it is."""
-    event = {
+    handler = HANDLERS.get((method, route)) or HANDLERS["ANY", route]
+    answer = handle(handler, event(method, route, names, query, body))
+    return answer["statusCode"], json.loads(answer["body"])
+
+
+def event(
+    method: str,
+    route: str,
+    names: dict[str, str],
+    query: dict[str, str] | None = None,
+    body: Any = None,
+) -> dict[str, Any]:
+    """What API Gateway makes of a request."""
+    return {
         "httpMethod": method,
         "resource": route,
         "path": route.format(**names),
@@ -81,5 +94,3 @@ def ask(
         "body": body if isinstance(body, str) or body is None else json.dumps(body),
         "isBase64Encoded": False,
     }
-    answer = handle(HANDLERS.get((method, route)) or HANDLERS["ANY", route], event)
-    return answer["statusCode"], json.loads(answer["body"])

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
+from urllib.parse import urljoin
 
 import pytest
 
 from paddock import bootstrap
 from paddock.errors import ComputeUnavailable, StoreThrottled
 from tests import readme
-from tests.fakes.api import HANDLERS, ask, serve
+from tests.fakes.api import HANDLERS, ask, event, handle, serve
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
 
 NOT_JSON = "count=1"
@@ -126,6 +128,19 @@ def test_each_documented_status_is_answered(world: World, case: tuple[str, str, 
     elif status >= 400:
         assert answer["Message"]
         assert answer["Detail"]
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case[0] == "POST" and case[2] == 202], ids=str)
+def test_whoever_starts_an_operation_is_told_where_it_is(world: World, case: tuple[str, str, int]) -> None:
+    method, route, _ = case
+    names, query, body = CASES[case]
+    answer = handle(HANDLERS[method, route], event(method, route, names, query, body))
+    target = urljoin(f"/v1{route.format(**names)}", answer["headers"]["Location"])
+    assert target == f"/v1/operations/{json.loads(answer['body'])['operationId']}"
+    status, operation = ask("GET", "/operations/{operation}", {"operation": target.rsplit("/", 1)[-1]})
+    assert status == 200
+    assert operation["state"] in ("Running", "Succeeded")
+    assert world.repository.operation(operation["operationId"])
 
 
 def test_every_case_is_documented() -> None:
