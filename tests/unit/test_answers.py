@@ -143,6 +143,14 @@ def test_whoever_starts_an_operation_is_told_where_it_is(world: World, case: tup
     assert world.repository.operation(operation["operationId"])
 
 
+@pytest.mark.parametrize("name", ["operation", "operation_id"])
+def test_nodes_of_one_operation_are_listed_alone(world: World, name: str) -> None:
+    made, _ = world.create(1)
+    _, answer = ask("GET", NODES, DEMO, {name: made.id})
+    assert [node["NodeId"] for node in answer["nodes"]] == made.ids()
+    assert answer["operation"]["operationId"] == made.id
+
+
 def test_every_case_is_documented() -> None:
     assert CASES.keys() == readme.documented()
 
