@@ -14,9 +14,11 @@ from paddock.model.base import MAX_NODES
 @endpoint(CLUSTERS)
 def handler(request: Request) -> Reply:
     """Answer the nodes, of one operation where it is named, in pages where ``maxResults`` asks for it."""
+    # Some host factories call it operation_id; told of all nodes, they would end those of other requests.
+    operation = request.query("operation")
     page = bootstrap.list_nodes(
         request.path("cluster"),
-        request.query("operation"),
+        operation if operation is not None else request.query("operation_id"),
         request.query("request_id"),
         request.limit("maxResults", MAX_NODES),
         request.query("nextToken") or "",

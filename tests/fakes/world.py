@@ -27,7 +27,7 @@ from tests.fakes.clock import ManualClock
 from tests.fakes.compute import FakeCompute
 from tests.fakes.ec2 import FakeEc2
 from tests.fakes.quotas import FakeQuotas
-from tests.fakes.repository import FakeRepository
+from tests.fakes.transitions import StrictRepository
 from tests.fakes.workflows import FakeWorkflows
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from paddock.reconcile.run import Report
     from paddock.service.create_nodes import Added
     from paddock.service.manage_nodes import NodeResult
+    from tests.fakes.repository import FakeRepository
 
 REGION = "us-east-1"
 CLUSTER = "demo"
@@ -69,7 +70,7 @@ class World:
 
     def __init__(self, *nodearrays: dict[str, Any], **definition: Any) -> None:
         self.clock = ManualClock()
-        self.repository = FakeRepository()
+        self.repository: FakeRepository = StrictRepository()
         self.ec2 = FakeEc2(now=self.clock.seconds)
         self.compute = FakeCompute(self.ec2)
         self.workflows = FakeWorkflows()

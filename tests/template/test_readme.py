@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
+import re
 
 import pytest
 
 from paddock import errors
+from tests import readme
 from tests.emulator.template import ROOT, load_template
+from tests.fakes.transitions import TRANSITIONS
 
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 TEMPLATE = load_template()
 ROUTES = sorted(
     {
@@ -24,23 +27,56 @@ ERRORS = [
     for name, kind in inspect.getmembers(errors, inspect.isclass)
     if issubclass(kind, errors.PaddockError) and kind is not errors.PaddockError
 ]
+ANSWERS = readme.rows("endpoint", "status", "held by")
+CHANGES = readme.rows("what", "from", "to", "held by")
+FAULTS = readme.rows("what happened to others, and the answer here", "held by")
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
 def test_each_route_is_told(method: str, path: str) -> None:
-    assert f"| {method} `{path}` |" in README
+    assert f"| {method} `{path}` |" in readme.TEXT
 
 
 @pytest.mark.parametrize("name", ERRORS)
 def test_each_error_is_told(name: str) -> None:
-    assert f"`{name}`" in README
+    assert f"`{name}`" in readme.TEXT
 
 
 @pytest.mark.parametrize("name", TEMPLATE["Parameters"])
 def test_each_parameter_is_told(name: str) -> None:
-    assert f"| `{name}` |" in README
+    assert f"| `{name}` |" in readme.TEXT
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "events").rglob("*.json")), ids=lambda path: path.stem)
 def test_each_event_is_told(path: object) -> None:
-    assert f"{path}".rsplit("/", 1)[-1] in README
+    assert f"{path}".rsplit("/", 1)[-1] in readme.TEXT
+
+
+def test_each_answer_of_each_route_is_held_by_a_test() -> None:
+    held = {
+        (*route, int(status))
+        for told, statuses, _ in ANSWERS
+        for route in readme.routes(told)
+        for status in statuses.split(", ")
+    }
+    assert held == readme.documented()
+
+
+def test_each_status_that_any_route_may_answer_is_held_by_a_test() -> None:
+    told = "".join(
+        status for _, status, _ in readme.rows("word", "status", "what it means, and what comes with it")
+    )
+    own = {status for _, statuses, _ in ANSWERS for status in statuses.split(", ")}
+    assert set(re.findall(r"\d{3}", told)) | {"401", "404", "413", "429", "504"} <= own
+
+
+def test_each_change_of_state_is_held_by_a_test() -> None:
+    assert sorted(tuple(row[:3]) for row in CHANGES) == sorted(TRANSITIONS)
+
+
+@pytest.mark.parametrize("cell", sorted({row[-1] for row in (*ANSWERS, *CHANGES, *FAULTS)}))
+def test_each_test_that_is_named_exists(cell: str) -> None:
+    named = [one.strip("`").split("::") for one in cell.split("<br>")]
+    for path, name in named:
+        tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
+        assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, cell

@@ -82,6 +82,16 @@ def test_a_deallocated_node_starts_again_with_the_same_instance(world: World) ->
     assert active(world) == 1
 
 
+def test_a_deallocated_node_can_be_terminated(world: World) -> None:
+    [node] = world.ready()
+    done(world, Action.DEALLOCATE, node)
+    operation, _ = world.terminate(ids=[node.id])
+    assert only(world).status is NodeStatus.TERMINATING
+    assert world.drive(operation).state is OperationState.SUCCEEDED
+    assert not world.nodes()
+    assert not world.existing()
+
+
 def test_a_node_that_is_still_being_deallocated_cannot_start(world: World) -> None:
     [node] = world.ready()
     operation, _ = world.manage(Action.DEALLOCATE, ids=[node.id])

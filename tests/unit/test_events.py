@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import importlib
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from paddock import bootstrap
 from paddock.model.identity import new_operation_id
 from paddock.service import create_nodes
-from paddock.service.authentication import Authenticator
-from paddock.settings import Settings
-from tests.fakes.world import CLUSTER, REGION, World
+from tests.fakes.api import handle, serve
+from tests.fakes.world import CLUSTER, World
 
 EVENTS = Path(__file__).parents[2] / "events"
 TIME_PASSES = ("", "", 0)
@@ -54,21 +50,6 @@ STORY: tuple[tuple[str, str, int | str], ...] = (
 )
 
 
-@dataclass
-class Context:
-    """What Lambda tells a handler about itself."""
-
-    function_name: str = "replay"
-    memory_limit_in_mb: int = 128
-    invoked_function_arn: str = "arn:aws:lambda:us-east-1:123456789012:function:replay"
-    aws_request_id: str = "c6af9ac6-7b61-11e6-9a41-93e8deadbeef"
-
-
-class LocalCredentials:
-    def read(self) -> tuple[str, str]:
-        return "admin", "paddock-local"
-
-
 @pytest.fixture
 def world(monkeypatch: pytest.MonkeyPatch) -> World:
     world = World()
@@ -76,19 +57,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     assert cluster is not None
     assert ledger is not None
     world.forget(cluster, ledger)
-    settings = Settings(
-        table_name="", state_machine_arn="", default_cluster=CLUSTER, credentials_secret_arn="", region=REGION
-    )
-    for name, made in (
-        ("settings", settings),
-        ("clock", world.clock),
-        ("repository", world.repository),
-        ("compute", world.compute),
-        ("workflows", world.workflows),
-        ("account_quotas", world.quotas),
-        ("_authenticator", Authenticator(LocalCredentials(), world.clock)),
-    ):
-        monkeypatch.setattr(bootstrap, name, lambda made=made: made)
+    serve(world, monkeypatch)
     # The first create is the one that the workflow's events are about.
     first = iter([event("workflow/launch")["operationId"]])
     monkeypatch.setattr(
@@ -103,7 +72,7 @@ def event(name: str) -> dict[str, Any]:
 
 
 def replay(name: str, handler: str) -> Any:
-    return importlib.import_module(handler).handler(event(name), Context())
+    return handle(handler, event(name))
 
 
 def test_every_event_gets_the_answer_that_it_is_an_example_of(world: World) -> None:

@@ -17,8 +17,8 @@ from paddock.model.base import MAX_NODES
 from paddock.model.node import NodeStatus
 from paddock.model.virtual_cluster import NodeInstance, VirtualCluster
 from paddock.settings import Settings
+from tests.fakes.api import Context
 from tests.fakes.world import CLUSTER, REGION, World, nodearray
-from tests.unit.test_events import Context
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

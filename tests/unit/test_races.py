@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 
 from paddock.errors import Busy, DuplicateRequest, InvalidRequest, NodesInUse, NotFound, RevisionConflict
+from paddock.model.node import NodeStatus
 from paddock.service.clusters import delete_cluster
 from paddock.service.contention import ATTEMPTS
 from tests.fakes import invariants
@@ -70,6 +72,19 @@ def test_creates_that_meet_do_not_pass_a_limit_nor_share_a_name() -> None:
     assert world.create(3)[1][0].count == 2
     assert sorted(node.name for node in world.nodes()) == [f"ondemand-{n}" for n in range(1, 6)]
     assert invariants.always(world) == []
+
+
+@pytest.mark.parametrize("count", [10, 20])
+def test_creates_of_one_node_sent_at_one_time_add_and_launch_exactly_as_many(count: int) -> None:
+    world = World()
+    with ThreadPoolExecutor(count) as threads:
+        made = list(threads.map(lambda number: world.create(1, request_id=f"r-{number}"), range(count)))
+    assert [added[0].count for _, added in made] == [1] * count
+    assert sorted(node.name for node in world.nodes()) == sorted(f"ondemand-{n + 1}" for n in range(count))
+    world.drive_all()
+    assert {node.status for node in world.nodes()} == {NodeStatus.READY}
+    assert len(world.alive()) == count
+    assert invariants.at_rest(world) == []
 
 
 def test_a_request_id_that_was_used_meanwhile_is_noticed() -> None:

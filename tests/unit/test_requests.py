@@ -161,6 +161,18 @@ def test_what_a_set_leaves_out_has_its_defaults() -> None:
     assert one.placement_group_id is None
 
 
+def test_null_is_the_same_as_left_out() -> None:
+    """Some clients send each field that they know."""
+    names = ("definition", "nameFormat", "nameOffset", "nodeAttributes", "placementGroupId")
+    nulls = {**line(**dict.fromkeys(names)), "requestId": None}
+    assert read(NodeCreationRequest, nulls) == read(NodeCreationRequest, line())
+    assert read(VirtualClusterWrite, claim(replicaSets=None, provision=None)) == read(
+        VirtualClusterWrite, claim()
+    )
+    assert "count" in refused(NodeCreationRequest, line(count=None))
+    assert "colour" in refused(NodeCreationRequest, line(colour=None))
+
+
 @pytest.mark.parametrize(
     "change",
     [

@@ -116,6 +116,17 @@ def test_nodes_without_an_address_are_not_selected_by_one() -> None:
     assert results == []
 
 
+@pytest.mark.parametrize("selector", ["hostnames", "ip_addresses"])
+def test_the_address_of_an_instance_that_has_ended_selects_nothing(selector: str) -> None:
+    """Addresses are given again, to instances of other nodes."""
+    world = World()
+    [node] = world.ready(1, nodeAttributes={"Fixed": True})
+    address = node.hostname if selector == "hostnames" else node.private_ip
+    world.drive(world.terminate(ids=[node.id])[0])
+    assert [left.status for left in world.nodes()] == [NodeStatus.OFF]
+    assert world.terminate(**{selector: [address]})[1] == []
+
+
 def test_a_node_is_terminating_from_the_answer_on() -> None:
     world = World()
     world.ready(2)

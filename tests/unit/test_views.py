@@ -10,6 +10,7 @@ import pytest
 from paddock.http.views.cluster import cluster_view, status_view
 from paddock.http.views.node import creation_view, management_view, node_list_view, node_view, operation_view
 from paddock.http.views.virtual_cluster import envelope, virtual_cluster_view, virtual_clusters_view
+from paddock.model.operation import Action
 from paddock.model.requests import ClusterWrite
 from paddock.service.cluster_status import cluster_status
 from paddock.service.read_nodes import page_of_nodes
@@ -229,8 +230,22 @@ def test_a_node_has_every_field_that_clients_read(*, ready: bool) -> None:
     assert {name: type(view[name]) for name in NODE} == NODE
     assert view.keys() >= NULLABLE
     assert [bool(view[name]) for name in ("Hostname", "PrivateIp", "InstanceId")] == [ready] * 3
-    assert view["Status"] == view["State"] == ("Ready" if ready else "Acquiring")
+    assert (view["Status"], view["State"]) == (("Ready", "Started") if ready else ("Acquiring",) * 2)
     assert (view["TargetState"], view["RequestId"], view["Template"]) == ("Started", "r", "ondemand")
+
+
+def test_the_state_of_a_node_is_its_target_state_once_it_is_there() -> None:
+    """Host factories compare the two, or wait for a state of ``Started``, and never look at the status."""
+    world = World()
+    [off] = world.ready(1, nodeAttributes={"StartAutomatically": False})
+    [stopped] = world.ready(1)
+    world.drive(world.manage(Action.DEALLOCATE, ids=[stopped.id])[0])
+    [ready, ending] = world.ready(2)
+    world.terminate(ids=[ending.id])
+    views = {node.id: node_view(node) for node in world.nodes()}
+    for node in (off, stopped, ready):
+        assert views[node.id]["State"] == views[node.id]["TargetState"]
+    assert (views[ending.id]["State"], views[ending.id]["TargetState"]) == ("Terminating", "Terminated")
 
 
 def test_hostnames_of_live_nodes_are_unique_and_short() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pydantic.alias_generators import to_camel
 
 # One cluster never holds more active nodes than this, whatever its definition says.
@@ -14,9 +14,20 @@ MAX_REVISION = 2**63 - 1
 
 
 class Document(BaseModel):
-    """A strict JSON object: camelCase names, no unknown fields, no number from a string or a boolean."""
+    """A strict JSON object: camelCase names, no unknown fields, no number from a string or a boolean.
+
+    A known field that is null counts as left out, since some clients send each field that they know.
+    """
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True, strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _leave_out_nulls(cls, data: Any) -> Any:
+        if not isinstance(data, dict):
+            return data
+        known = {field.alias for field in cls.model_fields.values()}
+        return {name: value for name, value in data.items() if value is not None or name not in known}
 
 
 def _digits_as_int(value: Any) -> Any:

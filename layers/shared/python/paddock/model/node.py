@@ -110,7 +110,8 @@ class Node:
             "Template": self.spec.node_array,
             "MachineType": self.spec.machine_type,
             "Status": self.status,
-            "State": self.status,
+            # Host factories read here, and not in Status, that a node has reached its TargetState.
+            "State": TargetState.STARTED if self.status is NodeStatus.READY else self.status,
             "TargetState": self.target_state,
             "StatusMessage": self.status_message,
             "Hostname": self.hostname or None,

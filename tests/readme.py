@@ -1,0 +1,42 @@
+"""The README as data: its tables, and the routes with the statuses that it documents."""
+
+from __future__ import annotations
+
+import re
+from itertools import takewhile
+
+from tests.emulator.template import ROOT
+
+TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+_ROUTE = re.compile(r"(GET|PUT|POST|DELETE) `([^`]+)`")
+
+
+def rows(*header: str) -> list[list[str]]:
+    """The cells of the tables that have this header."""
+    found = []
+    lines = TEXT.splitlines()
+    for number, line in enumerate(lines):
+        if _cells(line) == list(header):
+            table = takewhile(lambda row: row.startswith("|"), lines[number + 2 :])
+            found += [_cells(row) for row in table]
+    assert found, f"the README has no table {header}"
+    return found
+
+
+def routes(cell: str) -> list[tuple[str, str]]:
+    """The routes that a cell names, as method and path."""
+    return _ROUTE.findall(cell)
+
+
+def documented() -> set[tuple[str, str, int]]:
+    """Each route with each status that its table says it answers."""
+    return {
+        (*route, int(status))
+        for told, _, answers in rows("method, path", "what it does", "answers")
+        for route in routes(told)
+        for status in answers.split(", ")
+    }
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split(" | ")] if line.startswith("|") else []
