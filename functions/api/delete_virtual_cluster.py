@@ -15,7 +15,7 @@ def handler(request: Request) -> Reply:
     """Remove the virtual cluster, on condition of its revision where one is given."""
     identity, terminate = request.path("virtualCluster"), request.flag("terminate")
     deleted, operation = bootstrap.delete_virtual_cluster(
-        identity, request.deleted_revision(), terminate=terminate
+        identity, request.deleted_revision(), terminate=terminate, by=request.user
     )
     data = {"virtualClusterId": deleted.id, "revision": deleted.revision}
     if operation is not None:

@@ -29,6 +29,7 @@ METHODS = {
     "/operations/{operation}": ["GET"],
     "/virtual_clusters": ["GET", "POST"],
     "/virtual_clusters/{virtualCluster}": ["DELETE", "GET"],
+    "/virtual_clusters/{virtualCluster}/history": ["GET"],
 }
 
 

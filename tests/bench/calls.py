@@ -1,4 +1,4 @@
-"""What a create costs in calls: `python -m tests.bench.calls` prints the table that stands in the README.
+"""What creating nodes, and virtual clusters, costs in calls: prints the tables that stand in the README.
 
 The use cases and the workflow's tasks run as they are, through the real adapters, over a DynamoDB and an EC2
 in memory that count. Time is the test's own, so each run gives the same numbers.
@@ -123,6 +123,73 @@ def table() -> str:
     return "\n".join(lines)
 
 
+VIRTUAL_CLUSTER_STEPS = ("create", "read", "grow by 10", "shrink by 10", "delete")
+VIRTUAL_CLUSTER_COUNTS = (100, 1_000, 5_000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StepCost:
+    """What one request about a virtual cluster did. ``record_bytes`` is the size of its own item after it."""
+
+    calls: Counter[str]
+    items: Counter[str]
+    read_units: int
+    write_units: int
+    record_bytes: int
+
+
+@cache
+def measure_virtual_cluster(count: int) -> dict[str, StepCost]:
+    """Create, read, grow, shrink and delete a virtual cluster of so many nodes, of a pool with ten more."""
+    world, store = World(), FakeDynamoDb()
+    world.repository = _any(DynamoDbRepository(_any(store), "table"))
+    world.put({"nodearrays": [nodearray()]})
+    world.ready(count + 10)
+    name = "virtual_cluster_1"
+
+    def revision() -> int:
+        return world.held(name).revision
+
+    steps: dict[str, Callable[[int], object]] = {
+        "create": lambda _: world.want(name, x4c8g=count),
+        "read": lambda _: world.held(name),
+        "grow by 10": lambda expected: world.want(name, expected, x4c8g=count + 10),
+        "shrink by 10": lambda expected: world.want(name, expected, x4c8g=count),
+        "delete": lambda expected: world.release(name, expected),
+    }
+    costs = {}
+    for step, act in steps.items():
+        expected = 0 if step == "create" else revision()
+        _reset(store)
+        act(expected)
+        costs[step] = StepCost(
+            calls=store.calls.copy(),
+            items=store.items.copy(),
+            read_units=store.read_units,
+            write_units=store.write_units,
+            record_bytes=store.bytes_of("VIRTUAL_CLUSTERS", name)[0],
+        )
+    return costs
+
+
+def virtual_cluster_table() -> str:
+    """The costs as a table in Markdown."""
+    columns = ("nodes", "request", *READS, "TransactWriteItems (items)", "read units", "write units")
+    lines = [f"| {' | '.join(columns)} |", "|---:|---|" + "---:|" * (len(columns) - 2)]
+    for count in VIRTUAL_CLUSTER_COUNTS:
+        for step, cost in measure_virtual_cluster(count).items():
+            cells = [
+                f"{count:,}",
+                step,
+                *(f"{cost.calls[operation]:,}" for operation in READS),
+                f"{cost.calls['TransactWriteItems']:,} ({cost.items['TransactWriteItems']:,})",
+                f"{cost.read_units:,}",
+                f"{cost.write_units:,}",
+            ]
+            lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
 def _drive(world: World, operation_id: str) -> dict[str, int]:
     """Run the workflow to its end, as the state machine does; answers how often each task ran."""
     tasks: dict[str, int] = {}
@@ -148,4 +215,4 @@ def _any(value: object) -> Any:
 
 
 if __name__ == "__main__":
-    print(table())  # noqa: T201 - that is what it is for
+    print(table(), virtual_cluster_table(), sep="\n\n")  # noqa: T201 - that is what it is for

@@ -130,8 +130,9 @@ class FakeDynamoDb:
         values = {name: value["S"] for name, value in query["ExpressionAttributeValues"].items()}
         every = sorted(self._items.items())
         if query.get("IndexName"):
-            assert query["KeyConditionExpression"] == "running = :running"
-            return [item for _, item in every if item.get("running", {}).get("S") == values[":running"]]
+            assert query["KeyConditionExpression"] == "running = :running AND begins_with(pk, :pk)"
+            listed = [item for _, item in every if item.get("running", {}).get("S") == values[":running"]]
+            return [item for item in listed if item["pk"]["S"].startswith(values[":pk"])]
         assert query["ConsistentRead"]
         conditions: dict[str, Callable[[str], bool]] = {
             "pk = :pk": lambda _sk: True,
@@ -176,10 +177,17 @@ def _key(item: Item) -> _Key:
 
 def _size(item: Item) -> int:
     """The bytes of an item: names and values; a number takes a byte for two digits, and one more."""
-    return sum(
-        len(name) + (len(value["S"].encode()) if "S" in value else len(value["N"]) // 2 + 2)
-        for name, value in item.items()
-    )
+    return sum(len(name) + _value_size(*next(iter(value.items()))) for name, value in item.items())
+
+
+def _value_size(kind: str, value: Any) -> int:
+    match kind:
+        case "S":
+            return len(value.encode())
+        case "B":
+            return len(value)
+        case _:
+            return len(value) // 2 + 2
 
 
 def _units(size: int, unit: int) -> int:

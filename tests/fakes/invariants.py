@@ -22,13 +22,12 @@ if TYPE_CHECKING:
 
     from paddock.model.cluster import Cluster
     from paddock.model.node import Node
-    from paddock.model.virtual_cluster import VirtualCluster
     from tests.fakes.world import World
 
 
 def always(world: World, *, limits: bool = True) -> list[str]:
     """Violations at any moment. ``limits`` is for worlds whose limits were never lowered below their use."""
-    found = [*_claims(world), *_launches(world)]
+    found = [*_members(world), *_launches(world)]
     for cluster in world.repository.clusters():
         nodes = world.repository.nodes(cluster.name)
         found += _unique("node name", (node.name for node in nodes))
@@ -44,7 +43,7 @@ def at_rest(world: World, *, limits: bool = True) -> list[str]:
     found = always(world, limits=limits)
     for cluster in world.repository.clusters():
         found += _ledger(world, cluster)
-    return [*found, *_operations(world), *_instances(world)]
+    return [*found, *_claims(world), *_operations(world), *_instances(world)]
 
 
 def operations(world: World) -> list[Operation]:
@@ -62,32 +61,38 @@ def _all_nodes(world: World) -> list[Node]:
     return [node for cluster in world.repository.clusters() for node in world.repository.nodes(cluster.name)]
 
 
-def _claims(world: World) -> Iterator[str]:
-    """A node belongs to at most one virtual cluster, and both sides say so."""
+def _members(world: World) -> Iterator[str]:
+    """A node is in at most one virtual cluster, knows it, and is Ready; none has more than it asked for."""
     found, _ = world.repository.virtual_clusters()
-    holders: dict[str, list[str]] = {}
-    for one in found:
-        for identity in one.node_instances:
-            holders.setdefault(identity, []).append(one.id)
     nodes = {node.id: node for node in _all_nodes(world)}
-    for identity, names in holders.items():
-        if len(names) > 1:
-            yield f"node {identity} is in virtual clusters {names}"
-        if identity not in nodes:
-            yield f"virtual cluster {names} has node {identity}, which does not exist"
-        elif nodes[identity].virtual_cluster not in names:
-            yield f"virtual cluster {names} has node {identity}, which does not know"
-    for node in nodes.values():
-        if node.virtual_cluster and node.id not in holders:
-            yield f"node {node.id} says it is in {node.virtual_cluster}, which does not know"
-    yield from _wishes(found)
-
-
-def _wishes(found: Sequence[VirtualCluster]) -> Iterator[str]:
+    yield from _unique(
+        "node in a virtual cluster", (identity for one in found for identity in one.held_ids())
+    )
     for one in found:
         types = Counter(instance.template_id for instance in one.node_instances.values())
-        if types != Counter(one.replica_sets):
+        if types - Counter(one.replica_sets):
             yield f"virtual cluster {one.id} asked for {one.replica_sets} and has {dict(types)}"
+        for identity in one.node_instances:
+            if identity not in nodes:
+                yield f"virtual cluster {one.id} has node {identity}, which does not exist"
+            elif nodes[identity].virtual_cluster != one.id:
+                yield f"virtual cluster {one.id} has node {identity}, which does not know"
+            elif not nodes[identity].is_usable:
+                yield f"virtual cluster {one.id} has node {identity}, which is {nodes[identity].status}"
+
+
+def _claims(world: World) -> Iterator[str]:
+    """Every claim is confirmed, and nothing is waited for."""
+    found, _ = world.repository.virtual_clusters()
+    held = {identity for one in found for identity in one.node_instances}
+    for node in _all_nodes(world):
+        if node.virtual_cluster and node.id not in held:
+            yield f"node {node.id} says it is in {node.virtual_cluster}, which does not know"
+    for one in found:
+        if one.pending:
+            yield f"virtual cluster {one.id} still waits for {one.pending_ids()}"
+        if one.condition.status is one.is_unmet:
+            yield f"virtual cluster {one.id} is {one.condition.reason} with {one.unassigned()} unassigned"
 
 
 def _launches(world: World) -> Iterator[str]:

@@ -14,7 +14,7 @@ from paddock.model.node import Node
 from paddock.model.operation import Operation, Request
 from paddock.model.quotas import Quotas
 from paddock.model.usage import UsageInterval
-from paddock.model.virtual_cluster import VirtualCluster
+from paddock.model.virtual_cluster import VirtualCluster, VirtualClusterChange
 from paddock.ports.repository import MAX_WRITES, Put, WriteConflictError
 
 if TYPE_CHECKING:
@@ -108,6 +108,20 @@ class FakeRepository:
         if limit is None or len(found) <= limit:
             return found, None
         return found[:limit], found[limit - 1].id
+
+    def unmet_virtual_clusters(self) -> Sequence[str]:
+        with self._lock:
+            records = list(self._records.values())
+        return sorted(one.id for one in records if isinstance(one, VirtualCluster) and one.is_unmet)
+
+    def virtual_cluster_changes(
+        self, virtual_cluster_id: str, limit: int, before: int | None = None
+    ) -> Sequence[VirtualClusterChange]:
+        pk = keys.virtual_cluster_change(virtual_cluster_id, 0).pk
+        found = [
+            one for one in self._query(VirtualClusterChange, pk) if before is None or one.revision < before
+        ]
+        return found[::-1][:limit]
 
     def _holds(self, key: Key, was: Record | None) -> bool:
         stored = self._records.get(key)

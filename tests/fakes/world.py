@@ -22,7 +22,11 @@ from paddock.service.steps.launch import launch
 from paddock.service.steps.outcome import Next
 from paddock.service.steps.poll import poll
 from paddock.service.steps.terminate import terminate
-from paddock.service.virtual_clusters import delete_virtual_cluster, write_virtual_cluster
+from paddock.service.virtual_clusters import (
+    delete_virtual_cluster,
+    get_virtual_cluster,
+    write_virtual_cluster,
+)
 from tests.fakes.clock import ManualClock
 from tests.fakes.compute import FakeCompute
 from tests.fakes.ec2 import FakeEc2
@@ -103,17 +107,28 @@ class World:
     def claim(
         self, name: str, expected: int | None = None, /, *, dry_run: bool = False, **replica_sets: int
     ) -> VirtualCluster:
-        """Write a virtual cluster; node types are given as ``x4c8g=2``."""
+        """Write a virtual cluster of nodes that are there; node types are given as ``x4c8g=2``."""
         wish = {key.removeprefix("x"): count for key, count in replica_sets.items()}
-        return self.write({"virtualClusterId": name, "replicaSets": wish, "dryRun": dry_run}, expected)
+        body = {"virtualClusterId": name, "replicaSets": wish, "dryRun": dry_run, "provision": False}
+        return self.write(body, expected)
+
+    def want(self, name: str, expected: int | None = None, /, **replica_sets: int) -> VirtualCluster:
+        """Like ``claim``, but what is missing is launched."""
+        wish = {key.removeprefix("x"): count for key, count in replica_sets.items()}
+        return self.write({"virtualClusterId": name, "replicaSets": wish}, expected)
+
+    def held(self, name: str) -> VirtualCluster:
+        """A virtual cluster as it is."""
+        return get_virtual_cluster(self.repository, name)
 
     def write(self, body: dict[str, Any], expected: int | None = None) -> VirtualCluster:
         request = VirtualClusterWrite.model_validate(body)
-        return write_virtual_cluster(self.repository, self.clock, CLUSTER, request, expected)
+        ports = (self.repository, self.workflows, self.clock)
+        return write_virtual_cluster(*ports, CLUSTER, request, expected, by="tester")
 
     def release(self, name: str, expected: int | None = None, *, terminate: bool = False) -> VirtualCluster:
         deleted, _ = delete_virtual_cluster(
-            self.repository, self.workflows, self.clock, name, expected, terminate=terminate
+            self.repository, self.workflows, self.clock, name, expected, terminate=terminate, by="tester"
         )
         return deleted
 

@@ -30,9 +30,9 @@ def create(client: Client, cluster: str, count: int, **request: Any) -> Reply:
     return client.post(f"/clusters/{cluster}/nodes/create", {"sets": sets, **request})
 
 
-def finished(client: Client, operation_id: str) -> dict[str, Any]:
+def finished(client: Client, operation_id: str, seconds: float = PATIENCE_SECONDS) -> dict[str, Any]:
     """The operation once it has ended."""
-    until = time.monotonic() + PATIENCE_SECONDS
+    until = time.monotonic() + seconds
     while time.monotonic() < until:
         operation: dict[str, Any] = client.get(f"/operations/{operation_id}").json()
         if operation["state"] != "Running":

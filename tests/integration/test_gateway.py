@@ -32,6 +32,7 @@ PATHS = [
     "/operations/none",
     "/virtual_clusters",
     "/virtual_clusters/none",
+    "/virtual_clusters/none/history",
 ]
 
 

@@ -54,7 +54,7 @@ def test_virtual_clusters_that_compete_for_nodes_share_none(client: Client) -> N
 
     def claim(number: int) -> Reply:
         name = f"team-{number}-{uuid4().hex}"
-        wish = {"virtualClusterId": name, "cluster": cluster, "replicaSets": {"4c8g": 2}}
+        wish = {"virtualClusterId": name, "cluster": cluster, "replicaSets": {"4c8g": 2}, "provision": False}
         return client.post("/virtual_clusters", wish)
 
     replies = together(8, claim)

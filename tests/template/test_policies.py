@@ -48,16 +48,17 @@ TABLE_ACTIONS = {
     "RetryFailedNodes": "GetItem BatchGetItem Query PutItem ConditionCheckItem",
     "ListOperations": "GetItem BatchGetItem Query",
     "GetOperation": "GetItem BatchGetItem Query",
-    "WriteVirtualCluster": "GetItem Query PutItem",
+    "WriteVirtualCluster": "GetItem BatchGetItem Query PutItem ConditionCheckItem",
     "ListVirtualClusters": "Query",
     "GetVirtualCluster": "GetItem",
+    "GetVirtualClusterHistory": "Query",
     "DeleteVirtualCluster": "GetItem BatchGetItem PutItem",
     "Unmatched": "",
     "Launch": "GetItem BatchGetItem Query PutItem ConditionCheckItem",
     "Terminate": "GetItem BatchGetItem PutItem",
     "Poll": "GetItem BatchGetItem Query PutItem DeleteItem",
-    "Finish": "GetItem BatchGetItem Query PutItem",
-    "Reconcile": "GetItem BatchGetItem Query PutItem",
+    "Finish": "GetItem BatchGetItem Query PutItem ConditionCheckItem",
+    "Reconcile": "GetItem BatchGetItem Query PutItem ConditionCheckItem",
 }
 READS = {"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"}
 # Who may do what concerns more than the table.
@@ -92,6 +93,7 @@ EFFECTS = {
         "StartNodes",
         "ScaleNodes",
         "TerminateNodes",
+        "WriteVirtualCluster",
     },
 }
 

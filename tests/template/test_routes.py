@@ -36,6 +36,7 @@ ROUTES = {
     ("POST", "/virtual_clusters"): "write_virtual_cluster",
     ("GET", "/virtual_clusters"): "list_virtual_clusters",
     ("GET", "/virtual_clusters/{virtualCluster}"): "get_virtual_cluster",
+    ("GET", "/virtual_clusters/{virtualCluster}/history"): "get_virtual_cluster_history",
     ("DELETE", "/virtual_clusters/{virtualCluster}"): "delete_virtual_cluster",
 }
 

@@ -23,6 +23,7 @@ ONE, NODES = "/clusters/{cluster}", "/clusters/{cluster}/nodes"
 STATUS, USAGE = "/clusters/{cluster}/status", "/clusters/{cluster}/usage"
 CLAIM = {"virtualClusterId": "new", "replicaSets": {"4c8g": 1}}
 HELD = "/virtual_clusters/{virtualCluster}"
+HISTORY = f"{HELD}/history"
 DEMO, NONE, EMPTY = {"cluster": CLUSTER}, {"cluster": "none"}, {"cluster": "empty"}
 ACTIONS = ("terminate", "shutdown", "deallocate", "start", "remove", "restart", "reimage")
 
@@ -77,6 +78,7 @@ CASES: dict[tuple[str, str, int], tuple[dict[str, str], dict[str, str] | None, A
     ("GET", "/operations/{operation}", 200): ({"operation": CURRENT}, None, None),
     ("GET", "/operations/{operation}", 404): ({"operation": "none"}, None, None),
     ("POST", "/virtual_clusters", 200): ({}, None, CLAIM),
+    ("POST", "/virtual_clusters", 202): ({}, None, {**CLAIM, "replicaSets": {"4c8g": 5}}),
     ("POST", "/virtual_clusters", 400): ({}, None, {**CLAIM, "replicaSets": {"4c8g": "1"}}),
     ("POST", "/virtual_clusters", 404): ({}, None, {**CLAIM, "cluster": "none"}),
     ("POST", "/virtual_clusters", 409): ({}, None, {**CLAIM, "virtualClusterId": "held"}),
@@ -84,6 +86,9 @@ CASES: dict[tuple[str, str, int], tuple[dict[str, str], dict[str, str] | None, A
     ("GET", "/virtual_clusters", 400): ({}, {"maxResults": "0"}, None),
     ("GET", HELD, 200): ({"virtualCluster": "held"}, None, None),
     ("GET", HELD, 404): ({"virtualCluster": "none"}, None, None),
+    ("GET", HISTORY, 200): ({"virtualCluster": "held"}, None, None),
+    ("GET", HISTORY, 400): ({"virtualCluster": "held"}, {"nextToken": "x"}, None),
+    ("GET", HISTORY, 404): ({"virtualCluster": "none"}, None, None),
     ("DELETE", HELD, 200): ({"virtualCluster": "held"}, None, None),
     ("DELETE", HELD, 400): ({"virtualCluster": "held"}, {"terminate": "perhaps"}, None),
     ("DELETE", HELD, 404): ({"virtualCluster": "none"}, None, None),
@@ -136,7 +141,8 @@ def test_whoever_starts_an_operation_is_told_where_it_is(world: World, case: tup
     names, query, body = CASES[case]
     answer = handle(HANDLERS[method, route], event(method, route, names, query, body))
     target = urljoin(f"/v1{route.format(**names)}", answer["headers"]["Location"])
-    assert target == f"/v1/operations/{json.loads(answer['body'])['operationId']}"
+    body = json.loads(answer["body"])
+    assert target == f"/v1/operations/{body.get('data', body)['operationId']}"
     status, operation = ask("GET", "/operations/{operation}", {"operation": target.rsplit("/", 1)[-1]})
     assert status == 200
     assert operation["state"] in ("Running", "Succeeded")

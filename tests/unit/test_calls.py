@@ -1,4 +1,4 @@
-"""What a create costs in calls and capacity units, exactly, and that the README says so."""
+"""What creates and virtual clusters cost in calls and capacity units; and that the README says so."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench.calls import COUNTS, measure, table
+from tests.bench.calls import (
+    COUNTS,
+    VIRTUAL_CLUSTER_COUNTS,
+    measure,
+    measure_virtual_cluster,
+    table,
+    virtual_cluster_table,
+)
 
 README = Path(__file__).parents[2] / "README.md"
 KILOBYTE, PAGE = 1_024, 1_048_576
@@ -67,5 +74,40 @@ def test_reads_cost_what_is_read(nodes: int) -> None:
     assert 0.85 * most - 40 <= cost.read_units <= most
 
 
-def test_the_readme_has_the_table_that_the_bench_prints() -> None:
-    assert table() in README.read_text(encoding="utf-8")
+@pytest.mark.parametrize("nodes", VIRTUAL_CLUSTER_COUNTS)
+def test_a_virtual_clusters_change_costs_by_the_nodes_that_change(nodes: int) -> None:
+    """Two units for each of them, for the history, and for each kB of the record that names all nodes."""
+    costs = measure_virtual_cluster(nodes)
+    for step, changed in (("create", nodes), ("grow by 10", 10), ("shrink by 10", 10), ("delete", nodes)):
+        cost = costs[step]
+        # A delete replaces the record by a small one, and pays for what it was.
+        record = costs["shrink by 10"].record_bytes if step == "delete" else cost.record_bytes
+        before = costs["grow by 10"].record_bytes if step == "shrink by 10" else 0
+        kilobytes = at_least(max(record, before), KILOBYTE)
+        assert cost.write_units == 2 * (changed + 1 + kilobytes), step
+        assert cost.items["TransactWriteItems"] == changed + 2, step
+        # All that fits goes with the record itself.
+        beside = 100 if step == "delete" else 98
+        more = changed if step == "delete" else changed - beside
+        assert cost.calls["TransactWriteItems"] == 1 + at_least(max(0, more), 100), step
+
+
+@pytest.mark.parametrize("nodes", VIRTUAL_CLUSTER_COUNTS)
+def test_a_virtual_cluster_is_read_in_one_call_whatever_its_size(nodes: int) -> None:
+    cost = measure_virtual_cluster(nodes)["read"]
+    assert cost.calls == {"GetItem": 1}
+    assert cost.read_units == at_least(measure_virtual_cluster(nodes)["create"].record_bytes, 4_096)
+
+
+@pytest.mark.parametrize("nodes", VIRTUAL_CLUSTER_COUNTS)
+def test_growing_reads_one_page_of_nodes_and_not_all(nodes: int) -> None:
+    cost = measure_virtual_cluster(nodes)["grow by 10"]
+    assert cost.items["Query"] <= 1_100
+    assert cost.calls["Query"] <= 2
+    assert cost.calls["BatchGetItem"] == 0
+
+
+def test_the_readme_has_the_tables_that_the_bench_prints() -> None:
+    text = README.read_text(encoding="utf-8")
+    assert table() in text
+    assert virtual_cluster_table() in text

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 ROUNDS = 300
 ROUND_SECONDS = 60
+# After these a claim that nobody confirms is given back.
+QUIET_ROUNDS = 2
 LONG_SECONDS = 3 * 3600
 
 Answer = TypeVar("Answer")
@@ -131,11 +133,11 @@ def lost_for_long(world: World) -> None:
 
 def settle(world: World) -> None:
     """Let time pass until nothing is under way."""
-    for _ in range(ROUNDS):
+    for number in range(ROUNDS):
         world.clock.advance(ROUND_SECONDS)
         world.reconcile()
         world.drive_all()
-        if not world.repository.running_operations():
+        if number >= QUIET_ROUNDS and not world.repository.running_operations():
             return
 
 

@@ -34,6 +34,7 @@ STORY: tuple[tuple[str, str, int | str], ...] = (
     ("api", "get_cluster_usage", 200),
     ("api", "write_virtual_cluster", 200),
     ("api", "get_virtual_cluster", 200),
+    ("api", "get_virtual_cluster_history", 200),
     ("api", "list_virtual_clusters", 200),
     ("api", "delete_virtual_cluster", 200),
     ("api", "restart_nodes", 202),

@@ -25,7 +25,6 @@ EXPECTED = {
     "MalformedBody": 400,
     "InvalidRequest": 400,
     "RecordTooLarge": 400,
-    "TooManyChanges": 400,
     "NotFound": 404,
     "MethodNotAllowed": 405,
     "RevisionConflict": 409,

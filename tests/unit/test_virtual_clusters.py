@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -19,13 +17,12 @@ from paddock.errors import (
     NotFound,
     PaddockError,
     RevisionConflict,
-    TooManyChanges,
 )
 from paddock.model.node import NodeStatus
 from paddock.model.virtual_cluster import AllocationMode, VirtualCluster
-from paddock.ports.repository import Put
-from paddock.service import virtual_clusters
-from paddock.service.virtual_clusters import MAX_CHANGED_NODES, get_virtual_cluster
+from paddock.service.observation import failed
+from paddock.service.settling import release_nodes
+from paddock.service.virtual_clusters import get_virtual_cluster
 from tests.fakes import invariants
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
 
@@ -209,7 +206,8 @@ def test_a_dead_node_goes_first_and_does_not_count_as_kept(world: World) -> None
     first = world.claim("vc", a=3)
     dead = min(ids(first))
     bury(world, [dead])
-    second = world.claim("vc", first.revision, a=2)
+    lost = unchanged(world, RevisionConflict, lambda: world.claim("vc", first.revision, a=2))
+    second = world.claim("vc", lost.facts["revision"], a=2)
     assert ids(second) == ids(first) - {dead}
     third = world.claim("vc", second.revision, a=3)
     assert dead not in ids(third)
@@ -217,10 +215,9 @@ def test_a_dead_node_goes_first_and_does_not_count_as_kept(world: World) -> None
 
 
 def bury(world: World, dead: Collection[str]) -> None:
-    """Let nodes be known to have failed, as an observation would write it down."""
-    for node in world.repository.nodes_by_id(CLUSTER, dead):
-        after = replace(node, status=NodeStatus.FAILED, revision=node.revision + 1)
-        world.repository.commit(Put(after, was=node))
+    """Let nodes be known to have failed, as an observation writes it down."""
+    now = world.clock.now()
+    release_nodes(world.repository, world.clock, CLUSTER, dead, lambda node: failed(node, "dead", now))
 
 
 # Not enough.
@@ -243,11 +240,10 @@ def test_nodes_held_by_others_are_not_enough_and_ones_own_are(world: World) -> N
     assert get_virtual_cluster(world.repository, "other") == other
 
 
-@pytest.mark.parametrize("provision", [True, False])
-def test_nodes_that_are_not_ready_do_not_count(*, provision: bool) -> None:
+def test_nodes_that_are_not_ready_do_not_count() -> None:
     world = make(1)
     world.create(3, definition=A)
-    body = {"virtualClusterId": "vc", "replicaSets": {"a": 2}, "provision": provision}
+    body = {"virtualClusterId": "vc", "replicaSets": {"a": 2}, "provision": False}
     unchanged(world, InsufficientNodes, lambda: world.write(body))
     world.drive_all()
     assert len(ids(world.write(body))) == 2
@@ -263,38 +259,32 @@ def test_what_is_recommended_succeeds_if_it_is_sent_back(
     *, pool: tuple[int, int], held: tuple[int, int], wish: dict[str, int]
 ) -> None:
     world = make(*pool)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(virtual_clusters, "MAX_CHANGED_NODES", 9)
-        revision, have = None, {}
-        for name, count in zip("ab", map(min, pool, held), strict=True):
-            have[name] = count
-            revision = write(world, revision, have).revision
-        with suppress(InsufficientNodes, TooManyChanges):
-            write(world, revision, wish)
-            return
-        with pytest.raises((InsufficientNodes, TooManyChanges)) as error:
-            write(world, revision, wish)
-        if isinstance(error.value, InsufficientNodes):
-            recommended = error.value.facts["replicaSetsToRecommend"]
-            assert write(world, revision, recommended).replica_sets == recommended
-        else:
-            assert error.value.facts["changedNodes"] > 9
+    revision, have = None, {}
+    for name, count in zip("ab", map(min, pool, held), strict=True):
+        have[name] = count
+        revision = write(world, revision, have).revision
+    try:
+        write(world, revision, wish)
+    except InsufficientNodes as error:
+        recommended = error.facts["replicaSetsToRecommend"]
+        assert write(world, revision, recommended).replica_sets == recommended
     assert invariants.at_rest(world) == []
 
 
 def write(world: World, expected: int | None, wish: dict[str, int]) -> VirtualCluster:
-    return world.write({"virtualClusterId": "vc", "replicaSets": wish}, expected)
+    return world.write({"virtualClusterId": "vc", "replicaSets": wish, "provision": False}, expected)
 
 
-def test_more_changes_than_one_transaction_holds_are_refused() -> None:
-    world = make(MAX_CHANGED_NODES + 1)
-    error = unchanged(world, TooManyChanges, lambda: world.claim("vc", a=MAX_CHANGED_NODES + 1))
-    assert error.facts["maxChangedNodes"] == MAX_CHANGED_NODES
-    first = world.claim("vc", a=MAX_CHANGED_NODES)
-    second = world.claim("vc", first.revision, a=MAX_CHANGED_NODES + 1)
-    unchanged(world, TooManyChanges, lambda: world.claim("vc", second.revision))
-    unchanged(world, TooManyChanges, lambda: world.release("vc"))
-    assert types(world.claim("vc", second.revision, a=1)) == ["a"]
+def test_any_number_of_nodes_changes_at_once() -> None:
+    world = make(310)
+    first = world.claim("vc", a=250)
+    assert len(ids(first)) == 250
+    second = world.claim("vc", first.revision, a=310)
+    assert ids(first) < ids(second)
+    assert len(ids(world.claim("vc", second.revision, a=1))) == 1
+    assert invariants.at_rest(world) == []
+    world.release("vc")
+    assert free(world) == 310
 
 
 # Attributes that are set for life.

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
         VirtualClusterWrite,
     )
     from paddock.model.timeframe import UsageQuery
-    from paddock.model.virtual_cluster import VirtualCluster
+    from paddock.model.virtual_cluster import VirtualCluster, VirtualClusterChange
     from paddock.ports.clock import Clock
     from paddock.ports.compute import Compute
     from paddock.ports.quotas import AccountQuotas
@@ -183,10 +183,12 @@ def find_operation(request_id: str) -> tuple[Operation, Sequence[Node]] | None:
     return operations.find_operation(repository(), request_id)
 
 
-def write_virtual_cluster(body: VirtualClusterWrite, expected: int | None) -> VirtualCluster:
+def write_virtual_cluster(body: VirtualClusterWrite, expected: int | None, by: str) -> VirtualCluster:
     """See ``virtual_clusters.write_virtual_cluster``."""
     default = settings().default_cluster
-    return virtual_clusters.write_virtual_cluster(repository(), clock(), default, body, expected)
+    return virtual_clusters.write_virtual_cluster(
+        repository(), workflows(), clock(), default, body, expected, by
+    )
 
 
 def list_virtual_clusters(limit: int | None, after: str) -> tuple[Sequence[VirtualCluster], str | None]:
@@ -199,12 +201,19 @@ def get_virtual_cluster(virtual_cluster_id: str) -> VirtualCluster:
     return virtual_clusters.get_virtual_cluster(repository(), virtual_cluster_id)
 
 
+def virtual_cluster_history(
+    virtual_cluster_id: str, limit: int, before: int | None
+) -> tuple[Sequence[VirtualClusterChange], int | None]:
+    """See ``virtual_clusters.virtual_cluster_history``."""
+    return virtual_clusters.virtual_cluster_history(repository(), virtual_cluster_id, limit, before)
+
+
 def delete_virtual_cluster(
-    virtual_cluster_id: str, expected: int | None, *, terminate: bool
+    virtual_cluster_id: str, expected: int | None, *, terminate: bool, by: str
 ) -> tuple[VirtualCluster, Operation | None]:
     """See ``virtual_clusters.delete_virtual_cluster``."""
     return virtual_clusters.delete_virtual_cluster(
-        repository(), workflows(), clock(), virtual_cluster_id, expected, terminate=terminate
+        repository(), workflows(), clock(), virtual_cluster_id, expected, terminate=terminate, by=by
     )
 
 

@@ -50,11 +50,7 @@ class NodesInUse(PaddockError):
 
 
 class InsufficientNodes(PaddockError):
-    """Too few free nodes. ``facts["replicaSetsToRecommend"]`` would succeed if sent now."""
-
-
-class TooManyChanges(PaddockError):
-    """One request asks for more changes than one transaction holds."""
+    """Too few nodes are free or can be launched. ``facts["replicaSetsToRecommend"]`` would succeed now."""
 
 
 class Busy(PaddockError):

@@ -20,7 +20,6 @@ STATUS: Mapping[type[Exception], HTTPStatus] = {
     errors.MalformedBody: HTTPStatus.BAD_REQUEST,
     errors.InvalidRequest: HTTPStatus.BAD_REQUEST,
     errors.RecordTooLarge: HTTPStatus.BAD_REQUEST,
-    errors.TooManyChanges: HTTPStatus.BAD_REQUEST,
     errors.NotFound: HTTPStatus.NOT_FOUND,
     errors.MethodNotAllowed: HTTPStatus.METHOD_NOT_ALLOWED,
     errors.RevisionConflict: HTTPStatus.CONFLICT,

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 from pydantic import BaseModel, ValidationError
 
 from paddock.errors import InvalidRequest, MalformedBody
-from paddock.model.base import MAX_COUNT
+from paddock.model.base import MAX_COUNT, MAX_REVISION
 from paddock.model.requests import RevisionOnly
 
 if TYPE_CHECKING:
@@ -38,6 +38,8 @@ class Request:
         self.method: str = event.get("httpMethod") or ""
         self.resource: str = event.get("resource") or ""
         self.url_path: str = event.get("path") or ""
+        authorizer = (event.get("requestContext") or {}).get("authorizer") or {}
+        self.user: str = authorizer.get("principalId") or ""
 
     def path(self, name: str) -> str:
         """A path parameter, decoded; what it may hold has no ``%``, so decoding it twice does no harm."""
@@ -63,6 +65,10 @@ class Request:
     def count(self, name: str) -> int | None:
         """A query parameter that is a count, 0 included. Raises ``InvalidRequest``."""
         return self._whole_number(name, 0, MAX_COUNT)
+
+    def revision_token(self, name: str) -> int | None:
+        """A query parameter that is a revision. Raises ``InvalidRequest``."""
+        return self._whole_number(name, 0, MAX_REVISION)
 
     def revision(self, in_body: int | None = None) -> int | None:
         """The revision that the client says it read: in ``If-Match``, in the body, or in the query.

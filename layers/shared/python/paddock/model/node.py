@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
-from paddock.model.identity import operation_of
+from paddock.model.identity import next_revision, operation_of
 
 
 class NodeStatus(StrEnum):
@@ -61,7 +61,8 @@ class Node:
     """One node. Times are in ns since the epoch, 0 for never.
 
     ``counted`` says whether it uses up limits: until its instance is gone, or was never launched.
-    ``virtual_cluster`` is a claim; the virtual cluster's own record is the truth about who holds the node.
+    ``virtual_cluster`` is a claim, made or given up at ``claim_changed_at``; the virtual cluster's own record
+    is the truth about who holds the node.
     ``unseen_since`` is when the cloud first failed to show its instance, in a row. A ``fixed`` node stays as
     Off when its instance has ended. ``replaced_instance_id`` is an instance that must end before another is
     launched. ``managed_by`` is the last operation that took hold of the node, begun at ``managed_at``;
@@ -93,6 +94,7 @@ class Node:
     dns_name: str = ""
     private_ip: str = ""
     virtual_cluster: str = ""
+    claim_changed_at: int = 0
     created_at: int = 0
     launched_at: int = 0
     ready_at: int = 0
@@ -142,6 +144,11 @@ class Node:
         """The node type that virtual clusters know this node by."""
         return self.spec.template_id
 
+    def claimed_by(self, virtual_cluster: str, now: int) -> Node:
+        """The node claimed for a virtual cluster, or, for none, given back."""
+        revision = next_revision(now, self.revision)
+        return replace(self, virtual_cluster=virtual_cluster, claim_changed_at=now, revision=revision)
+
     def without_instance(self) -> Node:
         """The node once its instance is no longer its own."""
         return replace(
@@ -164,6 +171,11 @@ class Node:
     def is_wanted(self) -> bool:
         """Whether it shall run."""
         return self.target_state is TargetState.STARTED
+
+    @property
+    def is_coming(self) -> bool:
+        """Whether it is on its way to be Ready."""
+        return self.is_wanted and self.status in (NodeStatus.ACQUIRING, NodeStatus.PREPARING)
 
     @property
     def is_usable(self) -> bool:

@@ -15,6 +15,8 @@ SECOND_NS = 1_000_000_000
 DEADLINE_NS = 30 * 60 * SECOND_NS
 # Reasons are kept with the operation, for so many nodes: they must fit into one record.
 MAX_ERRORS = 1_000
+# No virtual cluster can have this id.
+EVERY_VIRTUAL_CLUSTER = "*"
 RETENTION_NS = 30 * 24 * 3600 * SECOND_NS
 
 
@@ -50,12 +52,14 @@ class NodeGroup:
     """Nodes of one create that differ in id and name only. Their indexes follow each other from ``first``.
 
     ``movable``: whether they may go to other buckets of their node array when theirs has no capacity.
+    ``virtual_cluster`` is the one that they are launched for.
     """
 
     spec: LaunchSpec
     first: int
     names: dict[str, str]
     placement_group_id: str = ""
+    virtual_cluster: str = ""
     movable: bool = False
     keep_alive: bool = False
     fixed: bool = False
@@ -87,7 +91,8 @@ class Operation:
     ``groups`` are the nodes of a create; ``offers`` the buckets of each node array that has movable ones, in
     the definition's order and as they were when the nodes were asked for. ``node_ids`` (a ``NameSet``
     document) are the nodes of any other action. ``total`` counts the nodes it is about; ``errors`` holds a
-    reason for each that cannot be changed now. ``forced``: KeepAlive does not hold nodes back.
+    reason for each that cannot be changed now. ``forced``: neither KeepAlive nor a virtual cluster holds
+    nodes back; ``takes_from`` names one that does not, ``EVERY_VIRTUAL_CLUSTER`` that none does.
     ``launched_to``: none of so many of its nodes is still to be launched. ``attempt`` counts
     workflow executions.
     """
@@ -107,6 +112,7 @@ class Operation:
     offers: dict[str, tuple[LaunchSpec, ...]] = field(default_factory=dict)
     node_ids: dict[str, str] = field(default_factory=dict)
     forced: bool = False
+    takes_from: str = ""
     batch: LaunchBatch | None = None
     batches: int = 0
     launched_to: int = 0
@@ -125,6 +131,10 @@ class Operation:
         if self.action is Action.CREATE:
             return [node_id(self.id, index) for index in range(1, self.total + 1)]
         return sorted(NameSet.from_document(self.node_ids))
+
+    def virtual_clusters(self) -> set[str]:
+        """The virtual clusters that its nodes are launched for."""
+        return {group.virtual_cluster for group in self.groups if group.virtual_cluster}
 
     def places_left(self, node: Node) -> tuple[LaunchSpec, ...]:
         """Where a node may go when its bucket has no capacity, in the order in which to try.
@@ -156,6 +166,8 @@ class Operation:
                 target_state=TargetState.OFF if group.off else TargetState.STARTED,
                 counted=not group.off,
                 placement_group_id=group.placement_group_id,
+                virtual_cluster=group.virtual_cluster,
+                claim_changed_at=self.start_time if group.virtual_cluster else 0,
                 request_id=self.request_id,
                 keep_alive=group.keep_alive,
                 fixed=group.fixed,

@@ -119,9 +119,13 @@ class ScaleRequest(Document):
 
 
 class NodeManagementRequest(Document):
-    """The body of ``nodes/terminate`` and the other actions: a union of selectors, at least one."""
+    """The body of ``nodes/terminate`` and the other actions: a union of selectors, at least one.
+
+    ``force``: also nodes that a virtual cluster holds, which then heals.
+    """
 
     request_id: RequestId | None = None
+    force: bool = False
     ids: Selectors | None = None
     names: Selectors | None = None
     hostnames: Selectors | None = None

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
+from paddock.model.names import NameSet
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from paddock.model.node import Node
+
+_DAY_NS = 24 * 3600 * 1_000_000_000
 # How long a deleted virtual cluster's last revision is remembered, so that a revision never comes back.
-TOMBSTONE_NS = 24 * 3600 * 1_000_000_000
+TOMBSTONE_NS = _DAY_NS
+HISTORY_RETENTION_NS = 90 * _DAY_NS
 
 
 class AllocationMode(StrEnum):
@@ -14,6 +25,34 @@ class AllocationMode(StrEnum):
 
     MIXED = "mixed"
     EXCLUSIVE = "exclusive"
+
+
+class ConditionReason(StrEnum):
+    """Why a virtual cluster has all that it asks for, or has not."""
+
+    SATISFIED = "Satisfied"
+    LAUNCHING = "Launching"
+    INSUFFICIENT_NODES = "InsufficientNodes"
+    NODES_LOST = "NodesLost"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Condition:
+    """Whether all nodes that were asked for are there, since when (ns), and if not, why."""
+
+    reason: ConditionReason = ConditionReason.SATISFIED
+    message: str = ""
+    since: int = 0
+
+    @property
+    def status(self) -> bool:
+        """Whether it holds."""
+        return self.reason is ConditionReason.SATISFIED
+
+    def changed(self, reason: ConditionReason, message: str, now: int) -> Condition:
+        """The condition for this reason; ``since`` moves when the status does."""
+        after = Condition(reason=reason, message=message, since=self.since)
+        return after if after.status is self.status and self.since else replace(after, since=now)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,7 +67,11 @@ class NodeInstance:
 class VirtualCluster:
     """What was asked for (``replica_sets``, node type to count) and what is assigned, by node id.
 
-    A deleted one stays as a tombstone until ``expires_at`` (ns).
+    ``pending`` are the nodes that are being launched for it, by node type, as ``NameSet`` documents; they are
+    assigned once they are Ready, and ``operation_id`` launches the last of them. ``provision`` says whether
+    what is missing may be launched; it is launched again, ``attempts`` times by now, not before ``retry_at``
+    (ns). This record alone says who is assigned: every node in ``node_instances`` is Ready, and names this
+    virtual cluster as its holder. A deleted one stays as a tombstone until ``expires_at`` (ns).
     """
 
     id: str
@@ -37,5 +80,117 @@ class VirtualCluster:
     allocation_mode: AllocationMode = AllocationMode.MIXED
     replica_sets: dict[str, int] = field(default_factory=dict)
     node_instances: dict[str, NodeInstance] = field(default_factory=dict)
+    pending: dict[str, dict[str, str]] = field(default_factory=dict)
+    provision: bool = True
+    condition: Condition = field(default_factory=Condition)
+    operation_id: str = ""
+    attempts: int = 0
+    retry_at: int = 0
     deleted: bool = False
     expires_at: int = 0
+
+    def pending_ids(self) -> dict[str, list[str]]:
+        """Ids of the nodes that are being launched for it, by node type, oldest first."""
+        return {name: sorted(NameSet.from_document(ids)) for name, ids in self.pending.items()}
+
+    def held_ids(self) -> set[str]:
+        """Ids of all nodes that it holds: assigned ones, and those that are being launched for it."""
+        return {*self.node_instances, *(one for ids in self.pending_ids().values() for one in ids)}
+
+    def unassigned(self) -> dict[str, int]:
+        """How many nodes of each type are not assigned yet, whether they are being launched or not."""
+        assigned = Counter(instance.template_id for instance in self.node_instances.values())
+        return _positive({name: count - assigned[name] for name, count in self.replica_sets.items()})
+
+    def missing(self) -> dict[str, int]:
+        """How many nodes of each type are neither assigned nor being launched."""
+        pending = {name: len(ids) for name, ids in self.pending_ids().items()}
+        return _positive({name: count - pending.get(name, 0) for name, count in self.unassigned().items()})
+
+    @property
+    def is_unmet(self) -> bool:
+        """Whether it wants more than it has."""
+        return not self.deleted and bool(self.unassigned())
+
+    def with_nodes(self, nodes: Iterable[Node]) -> VirtualCluster:
+        """With these nodes assigned."""
+        added = {
+            node.id: NodeInstance(hostname=node.dns_name, template_id=node.template_id) for node in nodes
+        }
+        together = {**self.node_instances, **added}
+        return replace(self, node_instances=dict(sorted(together.items())))
+
+    def with_pending(self, ids: Mapping[str, Collection[str]]) -> VirtualCluster:
+        """With exactly these nodes as being launched, by node type."""
+        pending = {name: NameSet(some).to_document() for name, some in ids.items() if some}
+        return replace(self, pending=pending)
+
+    def without(self, ids: Collection[str]) -> VirtualCluster:
+        """Without these nodes, assigned or being launched."""
+        gone = set(ids)
+        left = {one: instance for one, instance in self.node_instances.items() if one not in gone}
+        pending = {name: set(some) - gone for name, some in self.pending_ids().items()}
+        return replace(self, node_instances=left).with_pending(pending)
+
+    def within_wish(self) -> VirtualCluster:
+        """Without what exceeds the wish: nodes that are being launched go first, then the youngest."""
+        excess: list[str] = []
+        pending = self.pending_ids()
+        for name in {*pending, *(instance.template_id for instance in self.node_instances.values())}:
+            # Ids follow each other in time.
+            mine = sorted(one for one, kind in self.node_instances.items() if kind.template_id == name)
+            wanted = self.replica_sets.get(name, 0)
+            excess += [*mine, *pending.get(name, ())][wanted:]
+        return self.without(excess)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VirtualClusterChange:
+    """One change of a virtual cluster: from which revision to which, when (ns), by whom, and what.
+
+    ``by`` is a user's name, or empty for Paddock itself. ``nodes`` are assigned after it, ``added`` and
+    ``removed`` by it. ``replica_sets`` is the wish as of then.
+    """
+
+    virtual_cluster: str
+    revision: int
+    previous: int
+    at: int
+    action: str
+    by: str = ""
+    message: str = ""
+    replica_sets: dict[str, int] = field(default_factory=dict)
+    nodes: int = 0
+    added: int = 0
+    removed: int = 0
+
+
+def change_between(
+    before: VirtualCluster | None,
+    after: VirtualCluster,
+    action: str,
+    now: int,
+    *,
+    by: str = "",
+    message: str = "",
+) -> VirtualClusterChange:
+    """The record of a change."""
+    had = set(before.node_instances) if before and not before.deleted else set()
+    has = set(after.node_instances)
+    return VirtualClusterChange(
+        virtual_cluster=after.id,
+        revision=after.revision,
+        previous=before.revision if before and not before.deleted else 0,
+        at=now,
+        action=action,
+        by=by,
+        message=message,
+        replica_sets=after.replica_sets,
+        nodes=len(has),
+        added=len(has - had),
+        removed=len(had - has),
+    )
+
+
+def _positive(counts: Mapping[str, int]) -> dict[str, int]:
+    return {name: count for name, count in counts.items() if count > 0}

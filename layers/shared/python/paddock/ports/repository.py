@@ -4,7 +4,8 @@ Every record has a revision, and every write names the record that it was based 
 concurrency control: a use case reads, decides, and commits; when anything that it based its decision on has
 changed since, nothing is written and it is told.
 
-All reads are strongly consistent, but for ``running_operations``. Any method may raise ``StoreThrottled``.
+All reads are strongly consistent, but for ``running_operations`` and ``unmet_virtual_clusters``. Any method
+may raise ``StoreThrottled``.
 """
 
 from __future__ import annotations
@@ -18,12 +19,22 @@ from paddock.model.node import Node
 from paddock.model.operation import Operation, Request
 from paddock.model.quotas import Quotas
 from paddock.model.usage import UsageInterval
-from paddock.model.virtual_cluster import VirtualCluster
+from paddock.model.virtual_cluster import VirtualCluster, VirtualClusterChange
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-Record = Cluster | Ledger | Node | Operation | Quotas | Request | UsageInterval | VirtualCluster
+Record = (
+    Cluster
+    | Ledger
+    | Node
+    | Operation
+    | Quotas
+    | Request
+    | UsageInterval
+    | VirtualCluster
+    | VirtualClusterChange
+)
 
 # DynamoDB's limit on the writes of one transaction.
 MAX_WRITES = 100
@@ -124,4 +135,15 @@ class Repository(Protocol):
         """Virtual clusters by id, deleted ones left out, from the first id above ``after``.
 
         At most ``limit`` of them, and the id to go on after where there may be more.
+        """
+
+    def unmet_virtual_clusters(self) -> Sequence[str]:
+        """The ids of those that want more nodes than they have. Eventually consistent."""
+
+    def virtual_cluster_changes(
+        self, virtual_cluster_id: str, limit: int, before: int | None = None
+    ) -> Sequence[VirtualClusterChange]:
+        """Changes of one virtual cluster, also of a deleted one, latest first; at most ``limit``.
+
+        From the first one on whose revision is below ``before``.
         """

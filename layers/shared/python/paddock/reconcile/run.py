@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paddock.ports.repository import WriteConflictError
+from paddock.reconcile.claims import release_stale_claims
 from paddock.reconcile.expire import expire
+from paddock.reconcile.idle import end_idle
 from paddock.reconcile.quotas import refresh_quotas
 from paddock.reconcile.resume import resume
+from paddock.service.healing import heal
 from paddock.service.placement_groups import delete_empty_groups
 
 if TYPE_CHECKING:
@@ -35,6 +38,8 @@ class Report:
     expired: int = 0
     failed: int = 0
     tidied: int = 0
+    healed: int = 0
+    released: int = 0
 
 
 def reconcile(
@@ -52,9 +57,17 @@ def reconcile(
         except Exception:  # one broken record or unknown error code must not hold up all others, each minute
             report.failed += 1
             logger.exception("operation not reconciled", extra={"operation_id": operation_id})
+    for name in repository.unmet_virtual_clusters():
+        try:
+            report.healed += heal(repository, workflows, clock, name) is not None
+        except Exception:
+            logger.exception("virtual cluster not healed", extra={"virtual_cluster": name})
     for cluster in repository.clusters():
         try:
             report.tidied += delete_empty_groups(repository, compute, clock, cluster.name)
+            nodes = repository.nodes(cluster.name)
+            report.released += release_stale_claims(repository, clock, nodes)
+            end_idle(repository, workflows, clock, cluster, nodes)
         except Exception:
             logger.exception("cluster not tidied", extra={"cluster": cluster.name})
     try:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from paddock.model.identity import next_revision
 from paddock.model.node import Node, NodeStatus, ShutdownPolicy, TargetState
-from paddock.model.operation import ENDING, Action, Operation
+from paddock.model.operation import ENDING, EVERY_VIRTUAL_CLUSTER, Action, Operation
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,8 +42,12 @@ def _require_free(node: Node, operation: Operation) -> None:
         return
     if operation.action in ENDING and node.keep_alive:
         raise RefusedError("KeepAlive must be false")
-    if operation.action in ENDING | {Action.REIMAGE} and node.virtual_cluster:
-        raise RefusedError(f"virtual cluster {node.virtual_cluster} holds the node, it must release it first")
+    may_take = operation.takes_from in (EVERY_VIRTUAL_CLUSTER, node.virtual_cluster)
+    if operation.action in ENDING | {Action.REIMAGE} and node.virtual_cluster and not may_take:
+        raise RefusedError(
+            f"virtual cluster {node.virtual_cluster} holds the node, it must release it first, "
+            "or force must be true"
+        )
 
 
 def _terminate(node: Node) -> Node:

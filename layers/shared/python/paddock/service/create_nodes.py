@@ -21,6 +21,7 @@ from paddock.model.operation import (
     OperationState,
     Request,
 )
+from paddock.model.requests import BucketChoice, NodeSet
 from paddock.ports.repository import Check, Put
 from paddock.service.contention import commit_each, until_won
 from paddock.service.lookup import known_quotas, require_cluster, require_ledger
@@ -32,9 +33,9 @@ if TYPE_CHECKING:
     from paddock.model.cluster import Cluster
     from paddock.model.definition import Bucket, NodeArray
     from paddock.model.ledger import Ledger
-    from paddock.model.requests import NodeCreationRequest, NodeSet
+    from paddock.model.requests import NodeCreationRequest
     from paddock.ports.clock import Clock
-    from paddock.ports.repository import Repository
+    from paddock.ports.repository import Repository, Write
     from paddock.ports.workflows import Workflows
 
 
@@ -81,45 +82,23 @@ def create(
         ledger = require_ledger(repository, cluster_name)
         now = clock.now()
         quotas = known_quotas(repository)
-        plan = _Plan(cluster, ledger, quotas, now)
+        plan = NodePlan(cluster, ledger, quotas, now)
         added = [plan.add(line) for line in decide(cluster, ledger, quotas, now)]
-        total = sum(line.count for line in added)
-        reasons = "; ".join(dict.fromkeys(line.message for line in added if line.message))
-        operation = Operation(
-            id=new_operation_id(now),
-            cluster=cluster_name,
-            action=Action.CREATE,
-            revision=next_revision(now),
-            state=_first_state(total, reasons),
-            start_time=now,
-            deadline=now + DEADLINE_NS,
-            finish_time=0 if total else now,
-            total=total,
-            request_id=request_id or "",
-            groups=tuple(plan.groups),
-            offers=plan.offers,
-            error="" if total else reasons,
-        )
-        repository.commit(
-            Check(cluster),
-            Put(replace(plan.ledger, revision=next_revision(now, ledger.revision)), was=ledger),
-            *record_operation(operation),
-        )
+        operation = plan.operation(request_id or "")
+        repository.commit(*plan.writes(operation))
         return operation, added
 
     operation, added = until_won(clock, attempt)
+    begin(repository, workflows, operation)
+    return operation, added
+
+
+def begin(repository: Repository, workflows: Workflows, operation: Operation) -> None:
+    """Write the nodes of a recorded create, and hand it to the workflow."""
     if operation.is_running:
         with left_to_the_workflow(operation):
             commit_each(repository, [Put(node, was=None) for node in operation.planned_nodes()])
         start(workflows, operation)
-    return operation, added
-
-
-def _first_state(total: int, reasons: str) -> OperationState:
-    """A create that adds nothing has ended: well if it was asked for nothing."""
-    if total:
-        return OperationState.RUNNING
-    return OperationState.FAILED if reasons else OperationState.SUCCEEDED
 
 
 def require_new_request(repository: Repository, cluster: str, request_id: str) -> None:
@@ -156,18 +135,61 @@ def record_operation(operation: Operation) -> list[Put]:
     return writes
 
 
-class _Plan:
-    """The ledger as it becomes while sets are added to it, and the nodes that they make."""
+class NodePlan:
+    """What a create makes of a cluster: the ledger as it becomes while sets are added, and their nodes.
 
-    def __init__(self, cluster: Cluster, ledger: Ledger, quotas: Mapping[str, int], now: int) -> None:
+    The nodes are launched for ``virtual_cluster``, or for none.
+    """
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        ledger: Ledger,
+        quotas: Mapping[str, int],
+        now: int,
+        virtual_cluster: str = "",
+    ) -> None:
         self._cluster = cluster
         self._quotas = quotas
         self._now = now
+        self._virtual_cluster = virtual_cluster
         self._names = NameSet.from_document(ledger.names)
         self._next_index = 1
+        self._before = ledger
         self.ledger = ledger
-        self.groups: list[NodeGroup] = []
-        self.offers: dict[str, tuple[LaunchSpec, ...]] = {}
+        self._added: list[Added] = []
+        self._groups: list[NodeGroup] = []
+        self._offers: dict[str, tuple[LaunchSpec, ...]] = {}
+
+    @property
+    def reasons(self) -> str:
+        """Why not everything was added."""
+        return "; ".join(dict.fromkeys(line.message for line in self._added if line.message))
+
+    def operation(self, request_id: str = "") -> Operation:
+        """The operation that makes the nodes. One that makes none has ended: well if none were asked for."""
+        total = self._next_index - 1
+        ended = OperationState.FAILED if self.reasons else OperationState.SUCCEEDED
+        return Operation(
+            id=new_operation_id(self._now),
+            cluster=self._cluster.name,
+            action=Action.CREATE,
+            revision=next_revision(self._now),
+            state=OperationState.RUNNING if total else ended,
+            start_time=self._now,
+            deadline=self._now + DEADLINE_NS,
+            finish_time=0 if total else self._now,
+            total=total,
+            request_id=request_id,
+            groups=tuple(self._groups),
+            offers=self._offers,
+            error="" if total else self.reasons,
+        )
+
+    def writes(self, operation: Operation) -> list[Write]:
+        """What must be written together, so that the nodes are counted, named and on record; at most four."""
+        after = replace(self.ledger, revision=next_revision(self._now, self._before.revision))
+        return [Check(self._cluster), Put(after, was=self._before), *record_operation(operation)]
 
     def add(self, line: NodeSet) -> Added:
         """Add as many nodes of a set as there is room and there are names for."""
@@ -183,9 +205,21 @@ class _Plan:
             reason = f"the name {name_format!r} is taken by another node"
         if names:
             self._take(line, array, bucket, names)
-        return Added(
-            len(names), "" if len(names) == line.count else f"{len(names)} of {line.count} added: {reason}"
-        )
+        message = "" if len(names) == line.count else f"{len(names)} of {line.count} added: {reason}"
+        self._added.append(Added(len(names), message))
+        return self._added[-1]
+
+    def add_of_type(self, node_type: str, count: int) -> None:
+        """Add nodes of a type, wherever the definition has it, those last that the cloud refused lately."""
+        places = [
+            (array, bucket)
+            for array, bucket in self._cluster.definition.buckets()
+            if bucket.template_id == node_type
+        ]
+        for array, bucket in sorted(places, key=lambda place: self._is_avoided(*place)):
+            if count:
+                choice = BucketChoice.model_validate({"machineType": bucket.machine_type})
+                count -= self.add(NodeSet(count=count, nodearray=array.name, definition=choice)).count
 
     def _choose(self, line: NodeSet, array: NodeArray) -> tuple[Bucket, int, str]:
         """The first bucket that takes the whole set, or else the first that matches at all; and its room.
@@ -260,16 +294,17 @@ class _Plan:
         # A machine type that was asked for is what is meant, and a placement group has one machine type.
         movable = line.definition is None and not group and len(array.buckets) > 1
         if movable:
-            self.offers[array.name] = tuple(
+            self._offers[array.name] = tuple(
                 _launch_spec(self._cluster.name, array, one) for one in array.buckets
             )
         configuration = attributes.pop("Configuration", None)
-        self.groups.append(
+        self._groups.append(
             NodeGroup(
                 spec=spec,
                 first=self._next_index,
                 names=NameSet(names).to_document(),
                 placement_group_id=group,
+                virtual_cluster=self._virtual_cluster,
                 movable=movable,
                 keep_alive=bool(attributes.pop("KeepAlive", False)),
                 fixed=bool(attributes.pop("Fixed", False)),

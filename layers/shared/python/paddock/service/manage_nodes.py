@@ -11,12 +11,13 @@ from paddock.model.filters import parse_filter
 from paddock.model.identity import new_operation_id, next_revision
 from paddock.model.names import NameSet
 from paddock.model.node import NodeStatus
-from paddock.model.operation import DEADLINE_NS, Action, Operation, OperationState
+from paddock.model.operation import DEADLINE_NS, EVERY_VIRTUAL_CLUSTER, Action, Operation, OperationState
 from paddock.ports.repository import MAX_WRITES, Check, Put
 from paddock.service.actions import RefusedError, act
 from paddock.service.contention import until_won
 from paddock.service.create_nodes import record_missing_nodes, record_operation, require_new_request
 from paddock.service.lookup import known_quotas, require_cluster, require_ledger
+from paddock.service.membership import with_departures
 from paddock.service.starting import left_to_the_workflow, start
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def manage_nodes(
     no error. Raises ``NotFound`` for the cluster and ``DuplicateRequest``.
     """
     require_cluster(repository, cluster_name)
-    return _manage(
+    return manage(
         repository,
         workflows,
         clock,
@@ -64,7 +65,44 @@ def manage_nodes(
         action,
         lambda: _select(repository, cluster_name, request),
         request.request_id or "",
+        takes_from=EVERY_VIRTUAL_CLUSTER if request.force else "",
     )
+
+
+def manage(
+    repository: Repository,
+    workflows: Workflows,
+    clock: Clock,
+    cluster_name: str,
+    action: Action,
+    select: Callable[[], Sequence[Node]],
+    request_id: str = "",
+    *,
+    takes_from: str = "",
+) -> tuple[Operation, list[NodeResult]]:
+    """Like ``manage_nodes``, for nodes that ``select`` finds; it is asked again if it has to be."""
+
+    def attempt() -> tuple[Operation, dict[str, NodeResult]]:
+        if request_id:
+            require_new_request(repository, cluster_name, request_id)
+        nodes = select()
+        # Later than what took hold of the nodes before, also where another machine's clock is ahead.
+        now = max(clock.now(), *(node.managed_at + 1 for node in nodes), 0)
+        identity = new_operation_id(now)
+        candidate = new_operation(now, cluster_name, identity, action, (), takes_from=takes_from)
+        results = {node.id: _judge(node, candidate, now) for node in nodes}
+        ids = [identity for identity, result in results.items() if not result.error]
+        operation = new_operation(now, cluster_name, identity, action, ids, request_id, takes_from=takes_from)
+        repository.commit(*record_operation(operation))
+        return operation, results
+
+    operation, results = until_won(clock, attempt)
+    if operation.is_running:
+        with left_to_the_workflow(operation):
+            refused = mark(repository, clock, operation)
+            results |= {node.id: NodeResult(node, error) for node, error in refused}
+        start(workflows, operation)
+    return operation, list(results.values())
 
 
 def retry_failed(repository: Repository, workflows: Workflows, clock: Clock, cluster_name: str) -> Operation:
@@ -75,7 +113,7 @@ def retry_failed(repository: Repository, workflows: Workflows, clock: Clock, clu
         nodes = repository.nodes(cluster_name)
         return [n for n in nodes if n.status is NodeStatus.FAILED and not n.counted and n.is_wanted]
 
-    operation, _ = _manage(repository, workflows, clock, cluster_name, Action.START, select)
+    operation, _ = manage(repository, workflows, clock, cluster_name, Action.START, select)
     return operation
 
 
@@ -88,6 +126,7 @@ def new_operation(
     request_id: str = "",
     *,
     forced: bool = False,
+    takes_from: str = "",
 ) -> Operation:
     """The record of an operation on these nodes; one that is about none has ended itself."""
     return Operation(
@@ -102,6 +141,7 @@ def new_operation(
         total=len(node_ids),
         request_id=request_id,
         forced=forced,
+        takes_from=takes_from,
         node_ids=NameSet(node_ids).to_document(),
     )
 
@@ -128,37 +168,6 @@ def prepare(repository: Repository, clock: Clock, operation: Operation) -> dict[
     return {node.id: error for node, error in mark(repository, clock, operation)}
 
 
-def _manage(
-    repository: Repository,
-    workflows: Workflows,
-    clock: Clock,
-    cluster_name: str,
-    action: Action,
-    select: Callable[[], Sequence[Node]],
-    request_id: str = "",
-) -> tuple[Operation, list[NodeResult]]:
-    def attempt() -> tuple[Operation, dict[str, NodeResult]]:
-        if request_id:
-            require_new_request(repository, cluster_name, request_id)
-        nodes = select()
-        # Later than what took hold of the nodes before, also where another machine's clock is ahead.
-        now = max(clock.now(), *(node.managed_at + 1 for node in nodes), 0)
-        candidate = new_operation(now, cluster_name, new_operation_id(now), action, ())
-        results = {node.id: _judge(node, candidate, now) for node in nodes}
-        ids = [identity for identity, result in results.items() if not result.error]
-        operation = new_operation(now, cluster_name, candidate.id, action, ids, request_id)
-        repository.commit(*record_operation(operation))
-        return operation, results
-
-    operation, results = until_won(clock, attempt)
-    if operation.is_running:
-        with left_to_the_workflow(operation):
-            refused = mark(repository, clock, operation)
-            results |= {node.id: NodeResult(node, error) for node, error in refused}
-        start(workflows, operation)
-    return operation, list(results.values())
-
-
 def _judge(node: Node, operation: Operation, now: int) -> NodeResult:
     try:
         act(node, operation, now)
@@ -174,8 +183,15 @@ def _mark_chunk(
     for node in repository.nodes_by_id(operation.cluster, ids):
         if node.managed_by != operation.id:
             plan.take(node, clock.now())
-    if plan.writes:
-        repository.commit(*plan.writes, *plan.ledger_writes(clock.now()))
+    now = clock.now()
+    writes = [*with_departures(repository, plan.writes, now), *plan.ledger_writes(now)]
+    if len(writes) > MAX_WRITES:
+        # They leave many virtual clusters at once.
+        middle = len(ids) // 2
+        halves = (ids[:middle], ids[middle:])
+        return [one for half in halves for one in _mark_chunk(repository, clock, operation, half)]
+    if writes:
+        repository.commit(*writes)
     return plan.refused
 
 

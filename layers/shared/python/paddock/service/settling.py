@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from paddock.model.identity import next_revision
 from paddock.model.usage import interval_until
 from paddock.ports.repository import MAX_WRITES, Delete, Put
 from paddock.service.contention import until_won
+from paddock.service.membership import with_departures
 from paddock.service.observation import switched_off
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
     from paddock.model.node import Node
     from paddock.ports.clock import Clock
     from paddock.ports.repository import Repository, Write
+
+    _Settle = Callable[[Ledger, Sequence[Node]], tuple[Ledger, list[Write]]]
 
 # Of each transaction, one write is the ledger's, and one is left for what else the decision was based on. A
 # node takes two, its own and that of its usage interval.
@@ -72,25 +76,40 @@ def settle_nodes(
     clock: Clock,
     cluster: str,
     ids: Collection[str],
-    settle: Callable[[Ledger, Sequence[Node]], tuple[Ledger, list[Write]]],
+    settle: _Settle,
 ) -> None:
     """Change these nodes, as far as they exist, and the ledger together, some at a time.
 
     ``settle`` is given them as they are, and answers the ledger as it becomes with the writes of the nodes
-    and at most one other; no writes, no change. It is asked again when another was faster.
+    and at most one other; no writes, no change. It is asked again when another was faster. Nodes that serve
+    no longer leave their virtual clusters.
     """
     ordered = sorted(ids)
     for start in range(0, len(ordered), _NODES_PER_WRITE):
         chunk = ordered[start : start + _NODES_PER_WRITE]
 
-        def attempt(chunk: Sequence[str] = chunk) -> None:
-            ledger = repository.ledger(cluster)
-            nodes = repository.nodes_by_id(cluster, chunk)
-            if ledger is None or not nodes:
-                return
-            after, writes = settle(ledger, nodes)
-            if writes:
-                after = replace(after, revision=next_revision(clock.now(), ledger.revision))
-                repository.commit(Put(after, was=ledger), *writes)
+        until_won(clock, partial(_settle_some, repository, clock, cluster, chunk, settle))
 
-        until_won(clock, attempt)
+
+def _settle_some(
+    repository: Repository, clock: Clock, cluster: str, ids: Sequence[str], settle: _Settle
+) -> None:
+    ledger = repository.ledger(cluster)
+    nodes = repository.nodes_by_id(cluster, ids)
+    if ledger is None or not nodes:
+        return
+    after, writes = settle(ledger, nodes)
+    if not writes:
+        return
+    now = clock.now()
+    writes = [
+        Put(replace(after, revision=next_revision(now, ledger.revision)), was=ledger),
+        *with_departures(repository, writes, now),
+    ]
+    if len(writes) <= MAX_WRITES:
+        repository.commit(*writes)
+        return
+    # Many virtual clusters lose nodes at once.
+    middle = len(ids) // 2
+    for half in (ids[:middle], ids[middle:]):
+        _settle_some(repository, clock, cluster, half, settle)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from hashlib import sha256
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from paddock.errors import (
@@ -13,7 +11,6 @@ from paddock.errors import (
     InvalidRequest,
     NotFound,
     RevisionConflict,
-    TooManyChanges,
 )
 from paddock.model.identity import new_operation_id, next_revision
 from paddock.model.operation import Action
@@ -21,16 +18,19 @@ from paddock.model.requests import is_virtual_cluster_id
 from paddock.model.virtual_cluster import (
     TOMBSTONE_NS,
     AllocationMode,
-    NodeInstance,
+    Condition,
     VirtualCluster,
+    change_between,
 )
 from paddock.ports.repository import Put
-from paddock.service.actions import act
+from paddock.service.assignment import find_free, plan_launch, settle_pending, with_launched
+from paddock.service.claims import Change, commit_change, give_back
 from paddock.service.contention import until_won
-from paddock.service.create_nodes import record_operation
+from paddock.service.create_nodes import begin, record_operation
+from paddock.service.healing import condition_of, with_attempt
 from paddock.service.lookup import require_cluster
-from paddock.service.manage_nodes import new_operation
-from paddock.service.starting import start
+from paddock.service.manage_nodes import mark, new_operation
+from paddock.service.starting import left_to_the_workflow, start
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -38,48 +38,59 @@ if TYPE_CHECKING:
     from paddock.model.node import Node
     from paddock.model.operation import Operation
     from paddock.model.requests import VirtualClusterWrite
+    from paddock.model.virtual_cluster import VirtualClusterChange
     from paddock.ports.clock import Clock
-    from paddock.ports.repository import Repository
+    from paddock.ports.repository import Repository, Write
     from paddock.ports.workflows import Workflows
-
-# One transaction changes this many nodes at the most, beside the virtual cluster and an operation.
-MAX_CHANGED_NODES = 90
 
 
 def write_virtual_cluster(
     repository: Repository,
+    workflows: Workflows,
     clock: Clock,
     default_cluster: str,
     request: VirtualClusterWrite,
     expected: int | None,
+    by: str = "",
 ) -> VirtualCluster:
-    """Create or update a virtual cluster from the ready free nodes of its cluster; answers it as it is now.
+    """Create or update a virtual cluster; answers it as it is now.
 
-    ``expected`` is the revision that the writer last read, ``None`` or 0 to create. Nodes that stay wanted
-    stay assigned. A dry run answers the same and changes nothing. Raises ``RevisionConflict`` before anything
-    else is judged, then ``NotFound`` for the cluster, ``ImmutableAttribute``, ``InvalidRequest`` for an
-    unknown node type, ``InsufficientNodes`` and ``TooManyChanges``.
+    Nodes that stay wanted stay assigned; then come ready free nodes of its cluster; what is still missing is
+    launched, unless the request has ``provision`` false. ``expected`` is the revision that the writer last
+    read, ``None`` or 0 to create; ``by`` is the writer's name. A dry run answers the same without effect.
+    Raises ``RevisionConflict`` before anything else is judged, then ``NotFound`` for the cluster,
+    ``ImmutableAttribute``, ``InvalidRequest`` for an unknown node type, and ``InsufficientNodes``.
     """
 
-    def attempt() -> VirtualCluster:
+    def attempt() -> tuple[VirtualCluster, Operation | None]:
         stored = repository.virtual_cluster(request.virtual_cluster_id)
         current = None if stored is None or stored.deleted else stored
         _require_revision(request.virtual_cluster_id, current, expected)
         wish = _wish(request, current, default_cluster)
         _require_node_types(repository, wish)
-        change = _assign(wish, repository.nodes(wish.cluster))
+        kept = settle_pending(repository, wish).one.within_wish()
+        claimed = find_free(repository, kept)
+        after = kept.with_nodes(claimed)
         now = clock.now()
-        after = replace(
-            wish,
-            node_instances=change.node_instances,
-            revision=next_revision(now, stored.revision if stored else 0),
-        )
+        launch = _launch(repository, after, now)
+        after = replace(launch.after, condition=condition_of(launch.after, "", now))
         if request.dry_run:
-            return replace(after, revision=current.revision if current else 0)
-        repository.commit(Put(after, was=stored), *_claims(now, after, change))
-        return after
+            return replace(after, revision=current.revision if current else 0, operation_id=""), None
+        freed = [one for one in wish.held_ids() if one not in after.held_ids()]
+        change = Change(
+            after=after,
+            claimed=claimed,
+            freed=_held(repository, wish, freed),
+            others=launch.writes,
+            action="Updated" if current else "Created",
+            by=by,
+        )
+        return commit_change(repository, clock, stored, change), launch.operation
 
-    return until_won(clock, attempt)
+    written, operation = until_won(clock, attempt)
+    if operation is not None:
+        begin(repository, workflows, operation)
+    return written
 
 
 def get_virtual_cluster(repository: Repository, virtual_cluster_id: str) -> VirtualCluster:
@@ -102,6 +113,21 @@ def list_virtual_clusters(
     return repository.virtual_clusters(limit, after)
 
 
+def virtual_cluster_history(
+    repository: Repository, virtual_cluster_id: str, limit: int, before: int | None
+) -> tuple[Sequence[VirtualClusterChange], int | None]:
+    """Changes, latest first, from below revision ``before`` on, and where to go on if there may be more.
+
+    A deleted virtual cluster's history is there as long as it is kept. Raises ``NotFound`` if there is none.
+    """
+    is_possible = is_virtual_cluster_id(virtual_cluster_id)
+    found = repository.virtual_cluster_changes(virtual_cluster_id, limit + 1, before) if is_possible else ()
+    if not found and before is None:
+        msg = f"there is no virtual cluster {virtual_cluster_id!r}"
+        raise NotFound(msg, virtualClusterId=virtual_cluster_id)
+    return found[:limit], found[limit - 1].revision if len(found) > limit else None
+
+
 def delete_virtual_cluster(
     repository: Repository,
     workflows: Workflows,
@@ -110,65 +136,88 @@ def delete_virtual_cluster(
     expected: int | None,
     *,
     terminate: bool,
+    by: str = "",
 ) -> tuple[VirtualCluster, Operation | None]:
     """Give all nodes back to the pool, or end those that may be ended.
 
     Answers the last state, and the operation that ends nodes where there is one.
 
     Its revision is remembered for a day, so that no later virtual cluster of this id gets it again. Raises
-    ``NotFound``, ``RevisionConflict`` where a revision is expected, and ``TooManyChanges``.
+    ``NotFound``, and ``RevisionConflict`` where a revision is expected.
     """
 
-    def attempt() -> tuple[VirtualCluster, Operation | None]:
+    def attempt() -> tuple[VirtualCluster, Sequence[Node], Operation | None]:
         current = get_virtual_cluster(repository, virtual_cluster_id)
         if expected is not None:
             _require_revision(virtual_cluster_id, current, expected)
-        nodes = [
-            node
-            for node in repository.nodes_by_id(current.cluster, list(current.node_instances))
-            if node.virtual_cluster == virtual_cluster_id
-        ]
-        _require_few(len(nodes))
+        nodes = _held(repository, current, current.held_ids())
         now = max(clock.now(), *(node.managed_at + 1 for node in nodes), 0)
-        gone = replace(
-            current,
+        gone = VirtualCluster(
+            id=current.id,
+            cluster=current.cluster,
             revision=next_revision(now, current.revision),
-            replica_sets={},
-            node_instances={},
             deleted=True,
             expires_at=now + TOMBSTONE_NS,
         )
-        freed = {node.id: _freed(node, now) for node in nodes}
         ending = [node.id for node in nodes if terminate and not node.keep_alive]
-        identity = new_operation_id(now)
-        operation = new_operation(now, current.cluster, identity, Action.TERMINATE, ending)
-        writes = [
-            Put(act(freed[node.id], operation, now) if node.id in ending else freed[node.id], was=node)
-            for node in nodes
-        ]
-        recorded = record_operation(operation) if ending else []
-        repository.commit(Put(gone, was=current), *writes, *recorded)
-        if ending:
-            start(workflows, operation)
-        return current, operation if ending else None
+        operation = new_operation(
+            now, current.cluster, new_operation_id(now), Action.TERMINATE, ending, takes_from=current.id
+        )
+        repository.commit(
+            Put(gone, was=current),
+            Put(change_between(current, gone, "Deleted", now, by=by), was=None),
+            *(record_operation(operation) if ending else ()),
+        )
+        return current, nodes, operation if ending else None
 
-    return until_won(clock, attempt)
+    deleted, nodes, operation = until_won(clock, attempt)
+    ending = set(operation.ids()) if operation is not None else set()
+    give_back(repository, [node for node in nodes if node.id not in ending], clock.now())
+    if operation is not None:
+        with left_to_the_workflow(operation):
+            mark(repository, clock, operation)
+        start(workflows, operation)
+    return deleted, operation
 
 
 @dataclass(frozen=True, slots=True)
-class _Change:
-    """What an update does to nodes: whom it keeps, claims and gives back."""
+class _Launch:
+    """A virtual cluster that waits for what it is missing, and the operation that makes that."""
 
-    kept: Sequence[Node]
-    claimed: Sequence[Node]
-    freed: Sequence[Node]
+    after: VirtualCluster
+    operation: Operation | None = None
+    writes: Sequence[Write] = ()
 
-    @property
-    def node_instances(self) -> dict[str, NodeInstance]:
-        assigned = sorted((*self.kept, *self.claimed), key=lambda node: node.id)
-        return {
-            node.id: NodeInstance(hostname=node.dns_name, template_id=node.template_id) for node in assigned
-        }
+
+def _launch(repository: Repository, one: VirtualCluster, now: int) -> _Launch:
+    """Launch what is missing, all of it. Raises ``InsufficientNodes``."""
+    first = replace(one, attempts=0, retry_at=0)
+    missing = one.missing()
+    if not missing:
+        return _Launch(first)
+    if not one.provision:
+        raise _insufficient(one, missing, "provision is false, so none are launched")
+    plan = plan_launch(repository, one, now)
+    operation = plan.operation()
+    after = with_launched(first, operation)
+    if short := after.missing():
+        raise _insufficient(one, short, plan.reasons)
+    after = replace(with_attempt(after, now), operation_id=operation.id)
+    return _Launch(after, operation, plan.writes(operation))
+
+
+def _insufficient(one: VirtualCluster, short: Mapping[str, int], reason: str) -> InsufficientNodes:
+    msg = (
+        f"there must be more nodes to be had in cluster {one.cluster!r}: {dict(short)} are missing; {reason}"
+    )
+    recommended = {name: count - short.get(name, 0) for name, count in one.replica_sets.items()}
+    return InsufficientNodes(msg, replicaSetsToRecommend=recommended, missing=dict(short))
+
+
+def _held(repository: Repository, one: VirtualCluster, ids: Sequence[str] | set[str]) -> list[Node]:
+    """Those of these nodes that exist and name the virtual cluster."""
+    nodes = repository.nodes_by_id(one.cluster, ids) if ids else ()
+    return [node for node in nodes if node.virtual_cluster == one.id]
 
 
 def _require_revision(virtual_cluster_id: str, current: VirtualCluster | None, expected: int | None) -> None:
@@ -191,6 +240,8 @@ def _wish(
             revision=0,
             allocation_mode=request.mode or AllocationMode.MIXED,
             replica_sets=replica_sets,
+            provision=request.provision,
+            condition=Condition(),
         )
     changes = (
         ("allocationMode", request.mode, current.allocation_mode),
@@ -200,7 +251,7 @@ def _wish(
         if wanted not in (None, is_now):
             msg = f"{name} must stay {str(is_now)!r}, it cannot change on update"
             raise ImmutableAttribute(msg, attribute=name)
-    return replace(current, replica_sets=replica_sets)
+    return replace(current, replica_sets=replica_sets, provision=request.provision)
 
 
 def _require_node_types(repository: Repository, wish: VirtualCluster) -> None:
@@ -210,73 +261,3 @@ def _require_node_types(repository: Repository, wish: VirtualCluster) -> None:
     if unknown:
         msg = f"replicaSets must name node types of cluster {wish.cluster!r}: {known}, not {unknown}"
         raise InvalidRequest(msg, nodeTypes=known)
-
-
-def _assign(wish: VirtualCluster, nodes: Sequence[Node]) -> _Change:
-    """Decide whom to keep, claim and give back. Raises ``InsufficientNodes`` and ``TooManyChanges``."""
-    held = [node for node in nodes if node.virtual_cluster == wish.id]
-    kept: dict[str, list[Node]] = {}
-    claimed: dict[str, list[Node]] = {}
-    for node_type, count in wish.replica_sets.items():
-        # Dead nodes are given back first; of the others the youngest.
-        mine = (node for node in held if node.template_id == node_type and node.is_usable)
-        kept[node_type] = sorted(mine, key=lambda node: (node.created_at, node.id))[:count]
-        free = (node for node in nodes if node.template_id == node_type and _is_free(node))
-        preferred = sorted(free, key=lambda node: _preference(wish.id, node.id))
-        claimed[node_type] = preferred[: count - len(kept[node_type])]
-    keep = {node.id for nodes_kept in kept.values() for node in nodes_kept}
-    freed = [node for node in held if node.id not in keep]
-    _require_few(len(freed))
-    assigned = {node_type: len(kept[node_type]) + len(claimed[node_type]) for node_type in kept}
-    short = {
-        name: count - assigned[name] for name, count in wish.replica_sets.items() if count > assigned[name]
-    }
-    if short:
-        msg = (
-            f"there must be more ready free nodes in cluster {wish.cluster!r}: {short} are missing, "
-            "and nodes are not launched for virtual clusters"
-        )
-        recommended = _recommended(kept, claimed, MAX_CHANGED_NODES - len(freed))
-        raise InsufficientNodes(msg, replicaSetsToRecommend=recommended, missing=short)
-    change = _Change(list(chain(*kept.values())), list(chain(*claimed.values())), freed)
-    _require_few(len(change.claimed) + len(change.freed))
-    return change
-
-
-def _is_free(node: Node) -> bool:
-    return node.is_usable and not node.virtual_cluster
-
-
-def _preference(virtual_cluster_id: str, node_id: str) -> bytes:
-    """An order of nodes of each virtual cluster's own, so that competing ones mostly pick different nodes."""
-    return sha256(f"{virtual_cluster_id}/{node_id}".encode()).digest()
-
-
-def _recommended(
-    kept: Mapping[str, Sequence[Node]], claimed: Mapping[str, Sequence[Node]], room: int
-) -> dict[str, int]:
-    """What would succeed: all that is kept, and of what is free as much as one transaction has room for."""
-    recommended = {}
-    for node_type, nodes in kept.items():
-        added = min(len(claimed[node_type]), room)
-        recommended[node_type] = len(nodes) + added
-        room -= added
-    return recommended
-
-
-def _require_few(changed: int) -> None:
-    if changed > MAX_CHANGED_NODES:
-        msg = f"one request must change at most {MAX_CHANGED_NODES} nodes, this one changes {changed}"
-        raise TooManyChanges(msg, changedNodes=changed, maxChangedNodes=MAX_CHANGED_NODES)
-
-
-def _freed(node: Node, now: int) -> Node:
-    return replace(node, virtual_cluster="", revision=next_revision(now, node.revision))
-
-
-def _claims(now: int, after: VirtualCluster, change: _Change) -> list[Put]:
-    claims = [
-        Put(replace(node, virtual_cluster=after.id, revision=next_revision(now, node.revision)), was=node)
-        for node in change.claimed
-    ]
-    return claims + [Put(_freed(node, now), was=node) for node in change.freed]

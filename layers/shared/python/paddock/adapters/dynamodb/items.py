@@ -2,12 +2,15 @@
 
 Conditions look at keys and revisions alone, so nothing else needs to be an attribute; and a JSON document
 keeps a client's numbers as they came, where DynamoDB's own would change them. Two attributes serve DynamoDB
-itself: ``expiresAt`` (seconds since the epoch) its TTL, and ``running`` the index of running operations. What
-a record has by default is not written, so that a node fits into one write unit.
+itself: ``expiresAt`` (seconds since the epoch) its TTL, and ``running`` the index of what the reconciler has
+to look at. What a record has by default is not written, so that a node fits into one write unit. A virtual
+cluster's document is compressed, for it names each of its nodes: 10,000 of them fit into one item, which
+readers see whole or not at all.
 """
 
 from __future__ import annotations
 
+import zlib
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import TypeAdapter
@@ -20,7 +23,7 @@ from paddock.model.node import Node
 from paddock.model.operation import RETENTION_NS, SECOND_NS, Operation, Request
 from paddock.model.quotas import Quotas
 from paddock.model.usage import USAGE_RETENTION_NS, UsageInterval
-from paddock.model.virtual_cluster import VirtualCluster
+from paddock.model.virtual_cluster import HISTORY_RETENTION_NS, VirtualCluster, VirtualClusterChange
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -32,7 +35,17 @@ MAX_DOCUMENT_BYTES = 390_000
 
 _ADAPTERS: Mapping[Any, TypeAdapter[Any]] = {
     kind: TypeAdapter(kind)
-    for kind in (Cluster, Ledger, Node, Operation, Quotas, Request, UsageInterval, VirtualCluster)
+    for kind in (
+        Cluster,
+        Ledger,
+        Node,
+        Operation,
+        Quotas,
+        Request,
+        UsageInterval,
+        VirtualCluster,
+        VirtualClusterChange,
+    )
 }
 
 Found = TypeVar("Found")
@@ -41,6 +54,8 @@ Found = TypeVar("Found")
 def to_item(record: Record) -> dict[str, Any]:
     """The item of a record, in DynamoDB's own notation. Raises ``RecordTooLarge``."""
     document = _ADAPTERS[type(record)].dump_json(record, by_alias=True, exclude_defaults=True)
+    if isinstance(record, VirtualCluster):
+        document = zlib.compress(document)
     if len(document) > MAX_DOCUMENT_BYTES:
         msg = (
             f"the request must lead to records of at most {MAX_DOCUMENT_BYTES} bytes, not {len(document)}: "
@@ -52,9 +67,9 @@ def to_item(record: Record) -> dict[str, Any]:
         "pk": {"S": key.pk},
         "sk": {"S": key.sk},
         "revision": {"N": str(record.revision)},
-        "document": {"S": document.decode()},
+        "document": {"B": document} if isinstance(record, VirtualCluster) else {"S": document.decode()},
     }
-    if isinstance(record, Operation) and record.is_running:
+    if _is_unsettled(record):
         item["running"] = {"S": RUNNING}
     if expires_at := _expires_at(record):
         item["expiresAt"] = {"N": str(expires_at // SECOND_NS)}
@@ -63,8 +78,21 @@ def to_item(record: Record) -> dict[str, Any]:
 
 def from_item(kind: type[Found], item: Mapping[str, Any]) -> Found:
     """The record that an item holds."""
-    record: Found = _ADAPTERS[kind].validate_json(item["document"]["S"])
+    document = item["document"]
+    text = zlib.decompress(document["B"]) if "B" in document else document["S"]
+    record: Found = _ADAPTERS[kind].validate_json(text)
     return record
+
+
+def _is_unsettled(record: Record) -> bool:
+    """Whether the reconciler has to look at the record."""
+    match record:
+        case Operation():
+            return record.is_running
+        case VirtualCluster():
+            return record.is_unmet
+        case _:
+            return False
 
 
 def _expires_at(record: Record) -> int:
@@ -78,5 +106,7 @@ def _expires_at(record: Record) -> int:
             return record.end + USAGE_RETENTION_NS
         case VirtualCluster():
             return record.expires_at
+        case VirtualClusterChange():
+            return record.at + HISTORY_RETENTION_NS
         case _:
             return 0

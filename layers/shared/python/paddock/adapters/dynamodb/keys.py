@@ -10,8 +10,10 @@
 | request id | ``REQUEST#<request id>`` | cluster's name |
 | usage interval | ``USAGE#<cluster>`` | ``<end in ns, 20 digits>#<node id>`` |
 | virtual cluster | ``VIRTUAL_CLUSTERS`` | id |
+| its changes | ``HISTORY#<id>`` | ``<revision, 20 digits>`` |
 
-Running operations also stand in the sparse index ``running``, under ``RUNNING``.
+Running operations, and virtual clusters that want more than they have, also stand in the sparse index
+``running``, under ``RUNNING``.
 """
 
 from __future__ import annotations
@@ -24,11 +26,13 @@ from paddock.model.node import Node
 from paddock.model.operation import Operation, Request
 from paddock.model.quotas import Quotas
 from paddock.model.usage import UsageInterval
+from paddock.model.virtual_cluster import VirtualClusterChange
 
 if TYPE_CHECKING:
     from paddock.ports.repository import Record
 
 CLUSTERS = "CLUSTERS"
+OPERATIONS = "OPERATION#"
 VIRTUAL_CLUSTERS = "VIRTUAL_CLUSTERS"
 RUNNING_INDEX = "running"
 RUNNING = "RUNNING"
@@ -58,12 +62,12 @@ def node(cluster_name: str, node_id: str) -> Key:
 
 def operation(operation_id: str) -> Key:
     """Key of an operation."""
-    return Key(f"OPERATION#{operation_id}", "OPERATION")
+    return Key(f"{OPERATIONS}{operation_id}", "OPERATION")
 
 
 def operation_id(pk: str) -> str:
     """The operation whose partition this is."""
-    return pk.removeprefix("OPERATION#")
+    return pk.removeprefix(OPERATIONS)
 
 
 def quotas() -> Key:
@@ -86,6 +90,11 @@ def virtual_cluster(virtual_cluster_id: str) -> Key:
     return Key(VIRTUAL_CLUSTERS, virtual_cluster_id)
 
 
+def virtual_cluster_change(virtual_cluster_id: str, revision: int) -> Key:
+    """Key of a change of a virtual cluster, after those of all earlier ones."""
+    return Key(f"HISTORY#{virtual_cluster_id}", f"{revision:020}")
+
+
 def key_of(record: Record) -> Key:  # noqa: PLR0911 - one for each kind of record
     """Key of any record."""
     match record:
@@ -103,5 +112,7 @@ def key_of(record: Record) -> Key:  # noqa: PLR0911 - one for each kind of recor
             return request(record.request_id, record.cluster)
         case UsageInterval():
             return usage_interval(record.cluster, record.end, record.node_id)
+        case VirtualClusterChange():
+            return virtual_cluster_change(record.virtual_cluster, record.revision)
         case _:
             return virtual_cluster(record.id)

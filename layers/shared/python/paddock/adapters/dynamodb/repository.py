@@ -18,7 +18,7 @@ from paddock.model.node import Node
 from paddock.model.operation import Operation, Request
 from paddock.model.quotas import Quotas
 from paddock.model.usage import UsageInterval
-from paddock.model.virtual_cluster import VirtualCluster
+from paddock.model.virtual_cluster import VirtualCluster, VirtualClusterChange
 from paddock.ports.repository import Check, Delete, Put, WriteConflictError
 
 if TYPE_CHECKING:
@@ -128,12 +128,7 @@ class DynamoDbRepository:
 
     def running_operations(self) -> Sequence[str]:
         """See ``Repository.running_operations``."""
-        pages = self._pages(
-            IndexName=keys.RUNNING_INDEX,
-            KeyConditionExpression="running = :running",
-            ExpressionAttributeValues={":running": {"S": keys.RUNNING}},
-        )
-        return [keys.operation_id(item["pk"]["S"]) for page in pages for item in page["Items"]]
+        return [keys.operation_id(item["pk"]["S"]) for item in self._unsettled(keys.OPERATIONS)]
 
     def usage_intervals(self, cluster: str, ended_after: int) -> Sequence[UsageInterval]:
         """See ``Repository.usage_intervals``."""
@@ -156,6 +151,28 @@ class DynamoDbRepository:
                 return found, found[-1].id
             found.append(one)
         return found, None
+
+    def unmet_virtual_clusters(self) -> Sequence[str]:
+        """See ``Repository.unmet_virtual_clusters``."""
+        return [item["sk"]["S"] for item in self._unsettled(keys.VIRTUAL_CLUSTERS)]
+
+    def virtual_cluster_changes(
+        self, virtual_cluster_id: str, limit: int, before: int | None = None
+    ) -> Sequence[VirtualClusterChange]:
+        """See ``Repository.virtual_cluster_changes``."""
+        key = keys.virtual_cluster_change(virtual_cluster_id, before or 0)
+        paging: dict[str, Any] = {"Limit": limit, "ScanIndexForward": False}
+        if before is not None:
+            paging["ExclusiveStartKey"] = _key(key)
+        return list(islice(self._query(VirtualClusterChange, key.pk, **paging), limit))
+
+    def _unsettled(self, pk: str) -> Iterator[dict[str, Any]]:
+        pages = self._pages(
+            IndexName=keys.RUNNING_INDEX,
+            KeyConditionExpression="running = :running AND begins_with(pk, :pk)",
+            ExpressionAttributeValues={":running": {"S": keys.RUNNING}, ":pk": {"S": pk}},
+        )
+        return (item for page in pages for item in page["Items"])
 
     def _transact_item(self, write: Write) -> dict[str, Any]:
         match write:

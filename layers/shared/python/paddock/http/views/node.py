@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from paddock.http.reply import Listing
+from paddock.http.views.time import time_view
 from paddock.model.node import NodeStatus
-from paddock.model.operation import ENDING, LAUNCHING, SECOND_NS
+from paddock.model.operation import ENDING, LAUNCHING
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,12 +50,12 @@ def operation_view(operation: Operation, nodes: Sequence[Node]) -> dict[str, Any
     """``OperationStatus``: the two documented fields, and what else there is to know."""
     return {
         "action": operation.action,
-        "startTime": _time(operation.start_time),
+        "startTime": time_view(operation.start_time),
         "operationId": operation.id,
         "cluster": operation.cluster,
         "requestId": operation.request_id or None,
         "state": operation.state,
-        "finishTime": _time(operation.finish_time) if operation.finish_time else None,
+        "finishTime": time_view(operation.finish_time) if operation.finish_time else None,
         "progress": _progress(operation, nodes),
         "nodes": [{"id": node.id, "name": node.name, "status": node.status} for node in nodes],
         "error": operation.error or None,
@@ -86,7 +86,3 @@ def _progress(operation: Operation, nodes: Sequence[Node]) -> dict[str, int]:
 
 def _is_left(node: Node) -> bool:
     return node.status not in (NodeStatus.OFF, NodeStatus.DEALLOCATED)
-
-
-def _time(nanoseconds: int) -> str:
-    return datetime.fromtimestamp(nanoseconds // SECOND_NS, UTC).isoformat()

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from paddock.model.operation import SECOND_NS
+from paddock.http.views.time import time_view
 from paddock.model.usage import core_hours, cost
 
 if TYPE_CHECKING:
@@ -30,8 +29,8 @@ def _slot_view(slot: Slot, region: str) -> dict[str, Any]:
     machines = sorted(slot.machines.items(), key=lambda one: _order(one[0]))
     arrays = groupby(machines, key=lambda one: one[0].node_array)
     return {
-        "start": _time(slot.start),
-        "end": _time(slot.end),
+        "start": time_view(slot.start),
+        "end": time_view(slot.end),
         "total": {"category": "cluster", **_amounts(slot.machines)},
         "breakdown": [
             *(_array_view(name, dict(used), region) for name, used in arrays),
@@ -78,7 +77,3 @@ def _amounts(machines: Mapping[Machine, int]) -> dict[str, float]:
 def _order(machine: Machine) -> tuple[str, str, int, bool, float]:
     price = -1.0 if machine.price_per_hour is None else machine.price_per_hour
     return machine.node_array, machine.machine_type, machine.cores, machine.interruptible, price
-
-
-def _time(nanoseconds: int) -> str:
-    return datetime.fromtimestamp(nanoseconds // SECOND_NS, UTC).isoformat()

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from paddock.http.reply import Listing
+from paddock.http.views.time import time_view
 from paddock.model.virtual_cluster import AllocationMode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from paddock.model.virtual_cluster import VirtualCluster
+    from paddock.model.virtual_cluster import Condition, VirtualCluster, VirtualClusterChange
 
 
 VIRTUAL_CLUSTERS_LISTED = Listing("virtualClusters", key="virtualClusterId", within="data")
@@ -29,13 +30,52 @@ def virtual_cluster_view(one: VirtualCluster) -> dict[str, Any]:
         "divisible": one.allocation_mode is AllocationMode.EXCLUSIVE,
         "cluster": one.cluster,
         "replicaSets": one.replica_sets,
-        "pendingReplicaSets": {},
+        "pendingReplicaSets": one.unassigned(),
         "nodeInstances": {
             node_id: {"hostname": instance.hostname, "templateId": instance.template_id}
             for node_id, instance in one.node_instances.items()
         },
-        "conditions": [],
+        "conditions": [_condition_view(one.condition)],
         "revision": one.revision,
+    }
+
+
+def written_view(one: VirtualCluster) -> dict[str, Any]:
+    """One that was just written, with the operation that launches what it waits for."""
+    view = virtual_cluster_view(one)
+    return {**view, "operationId": one.operation_id} if one.is_unmet and one.operation_id else view
+
+
+def history_view(
+    identity: str, changes: Sequence[VirtualClusterChange], next_token: int | None
+) -> dict[str, Any]:
+    """Changes of one virtual cluster, latest first; ``nextToken`` only where there may be more."""
+    view: dict[str, Any] = {"virtualClusterId": identity, "changes": [_change_view(one) for one in changes]}
+    return {**view, "nextToken": str(next_token)} if next_token is not None else view
+
+
+def _condition_view(condition: Condition) -> dict[str, Any]:
+    return {
+        "type": "Satisfied",
+        "status": str(condition.status),
+        "reason": condition.reason,
+        "message": condition.message,
+        "lastTransitionTime": time_view(condition.since),
+    }
+
+
+def _change_view(change: VirtualClusterChange) -> dict[str, Any]:
+    return {
+        "action": change.action,
+        "by": change.by or None,
+        "time": time_view(change.at),
+        "revision": change.revision,
+        "previousRevision": change.previous,
+        "replicaSets": change.replica_sets,
+        "nodes": change.nodes,
+        "addedNodes": change.added,
+        "removedNodes": change.removed,
+        "message": change.message,
     }
 
 

@@ -15,6 +15,7 @@ from paddock.ports.compute import InstanceState
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.contention import commit_each, until_won
 from paddock.service.create_nodes import record_missing_nodes
+from paddock.service.healing import heal
 from paddock.service.manage_nodes import mark, new_operation
 from paddock.service.observation import UNSEEN_GRACE_NS, failed
 from paddock.service.placement_groups import delete_empty_groups
@@ -53,7 +54,7 @@ def finish(
     Nodes that should run and are not Ready by now have failed; an operation of their own ends their
     instances, or stops them again. Instances of the operation that no node has are ended at once. Placement
     groups of the cluster that no node is in any more are deleted, or left to the reconciler while the cloud
-    is busy.
+    is busy. Virtual clusters that nodes were launched for get them, and look further if there are too few.
     """
     operation = repository.operation(operation_id)
     if operation is None or not operation.is_running:
@@ -73,6 +74,8 @@ def finish(
     with suppress(ComputeThrottled, ComputeUnavailable):
         delete_empty_groups(repository, compute, clock, operation.cluster)
     _end(repository, clock, operation, errors)
+    for name in sorted(operation.virtual_clusters()):
+        heal(repository, workflows, clock, name)
     return Outcome(Next.DONE)
 
 

@@ -12,6 +12,7 @@ from paddock.model.operation import ENDING, Action
 from paddock.ports.compute import InstanceState
 from paddock.ports.repository import Put
 from paddock.service.contention import commit_each
+from paddock.service.healing import join
 from paddock.service.observation import deallocated, is_gone, observed
 from paddock.service.read_nodes import nodes_of
 from paddock.service.settling import release_nodes, remove_nodes, settle_nodes, usage_until
@@ -32,7 +33,10 @@ _POLLS_PER_CALL = 3
 
 
 def poll(repository: Repository, compute: Compute, clock: Clock, operation_id: str, polls: int) -> Outcome:
-    """Record what the cloud shows now, and say how to go on. Throttled, it only waits longer."""
+    """Record what the cloud shows now, and say how to go on. Throttled, it only waits longer.
+
+    Nodes that are Ready join the virtual cluster that they were launched for.
+    """
     operation = repository.operation(operation_id)
     if operation is None or not operation.is_running:
         return Outcome(Next.DONE)
@@ -41,9 +45,12 @@ def poll(repository: Repository, compute: Compute, clock: Clock, operation_id: s
     try:
         if operation.action in ENDING:
             return _poll_ending(repository, compute, clock, operation, polls)
-        return _poll_launching(repository, compute, clock, operation, polls)
+        outcome = _poll_launching(repository, compute, clock, operation, polls)
     except (ComputeThrottled, ComputeUnavailable):
         return wait(polls)
+    for name in sorted(operation.virtual_clusters()):
+        join(repository, clock, name)
+    return outcome
 
 
 def _poll_launching(

@@ -1,0 +1,45 @@
+"""Idle: a node that no virtual cluster has wanted for the cluster's idle timeout is ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paddock.model.operation import SECOND_NS, Action
+from paddock.service.manage_nodes import manage
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paddock.model.cluster import Cluster
+    from paddock.model.node import Node
+    from paddock.model.operation import Operation
+    from paddock.ports.clock import Clock
+    from paddock.ports.repository import Repository
+    from paddock.ports.workflows import Workflows
+
+
+def is_idle(node: Node, timeout_seconds: int, now: int) -> bool:
+    """Whether the node has been Ready and free for the timeout; a timeout of 0 never passes."""
+    since = max(node.ready_at, node.claim_changed_at)
+    may_end = node.is_usable and not node.virtual_cluster and not node.keep_alive
+    return may_end and 0 < timeout_seconds * SECOND_NS <= now - since
+
+
+def end_idle(
+    repository: Repository, workflows: Workflows, clock: Clock, cluster: Cluster, nodes: Sequence[Node]
+) -> Operation | None:
+    """End those of these nodes that are idle; answers the operation that does it.
+
+    A virtual cluster that claims one meanwhile keeps it.
+    """
+    timeout = cluster.definition.idle_timeout_seconds
+    ids = [node.id for node in nodes if is_idle(node, timeout, clock.now())]
+    if not ids:
+        return None
+
+    def select() -> list[Node]:
+        found = repository.nodes_by_id(cluster.name, ids)
+        return [node for node in found if is_idle(node, timeout, clock.now())]
+
+    operation, _ = manage(repository, workflows, clock, cluster.name, Action.TERMINATE, select)
+    return operation

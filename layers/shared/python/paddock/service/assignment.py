@@ -1,0 +1,130 @@
+"""Which nodes a virtual cluster gets: those that wait for it, free ones, and at last new ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from paddock.model.identity import operation_of
+from paddock.model.node import NodeStatus
+from paddock.service.create_nodes import NodePlan
+from paddock.service.lookup import known_quotas, require_cluster, require_ledger
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from paddock.model.node import Node
+    from paddock.model.operation import Operation
+    from paddock.model.virtual_cluster import VirtualCluster
+    from paddock.ports.repository import Repository
+
+# About as many as one page of DynamoDB's holds.
+_PAGE_NODES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """A virtual cluster whose launched nodes are assigned, or given up for these reasons."""
+
+    one: VirtualCluster
+    reasons: tuple[str, ...] = ()
+
+
+def settle_pending(repository: Repository, one: VirtualCluster) -> Settled:
+    """Assign those that are Ready by now, and give up those that will not be.
+
+    A record that is not there is yet to be written, as long as its operation runs.
+    """
+    ready: list[Node] = []
+    waiting: dict[str, list[str]] = {}
+    reasons: list[str] = []
+    for node_type, ids in one.pending_ids().items():
+        for operation_id, some in groupby(ids, operation_of):
+            operation = repository.operation(operation_id)
+            nodes = {node.id: node for node in repository.nodes_made_by(operation)} if operation else {}
+            for identity in some:
+                node = nodes.get(identity)
+                mine = node is not None and node.virtual_cluster == one.id
+                if node is None and operation is not None and operation.is_running:
+                    waiting.setdefault(node_type, []).append(identity)
+                elif node is not None and mine and node.is_usable:
+                    ready.append(node)
+                elif node is not None and mine and node.is_coming:
+                    waiting.setdefault(node_type, []).append(identity)
+                elif node is not None and node.status is NodeStatus.FAILED:
+                    reasons.append(node.status_message)
+    commonest = tuple(reason for reason, _ in Counter(reasons).most_common(3))
+    return Settled(one.with_nodes(ready).with_pending(waiting), commonest)
+
+
+def find_free(repository: Repository, one: VirtualCluster) -> list[Node]:
+    """Ready nodes that nobody holds, of what the virtual cluster is missing, as far as there are.
+
+    Nodes are read from behind the youngest that it has, where free ones are likely, and no more of them than
+    needed. Nodes that it has claimed and does not hold, since an update died half way, come first.
+    """
+    left = one.missing()
+    held = one.held_ids()
+    found: list[Node] = []
+    for page in _pages(repository, one.cluster, max(one.node_instances, default="")) if left else ():
+        free = [node for node in page if node.id not in held and _is_free_for(one.id, node)]
+        for node in sorted(free, key=lambda node: _preference(one.id, node)):
+            if left.get(node.template_id, 0):
+                left[node.template_id] -= 1
+                found.append(node)
+        if not any(left.values()):
+            break
+    return found
+
+
+def plan_launch(repository: Repository, one: VirtualCluster, now: int) -> NodePlan:
+    """Plan what the virtual cluster is missing, as far as limits allow. Raises ``NotFound``."""
+    cluster, ledger = require_cluster(repository, one.cluster), require_ledger(repository, one.cluster)
+    plan = NodePlan(cluster, ledger, known_quotas(repository), now, one.id)
+    for node_type, count in one.missing().items():
+        plan.add_of_type(node_type, count)
+    return plan
+
+
+def launched_by_type(operation: Operation) -> Mapping[str, list[str]]:
+    """Ids of the nodes that an operation makes, by node type."""
+    ids: dict[str, list[str]] = {}
+    for node in operation.planned_nodes():
+        ids.setdefault(node.template_id, []).append(node.id)
+    return ids
+
+
+def with_launched(one: VirtualCluster, operation: Operation) -> VirtualCluster:
+    """The virtual cluster that waits for the nodes of an operation as well."""
+    launched = launched_by_type(operation)
+    pending = one.pending_ids()
+    together = {name: [*pending.get(name, ()), *launched.get(name, ())] for name in {*pending, *launched}}
+    return one.with_pending(together)
+
+
+def _pages(repository: Repository, cluster: str, start: str) -> Iterator[Sequence[Node]]:
+    """All nodes of a cluster, first those with ids above ``start``."""
+    after = start
+    while page := repository.nodes(cluster, _PAGE_NODES, after):
+        yield page
+        after = page[-1].id
+        if len(page) < _PAGE_NODES:
+            break
+    after = ""
+    while start and (page := repository.nodes(cluster, _PAGE_NODES, after)):
+        yield [node for node in page if node.id <= start]
+        after = page[-1].id
+        if after >= start or len(page) < _PAGE_NODES:
+            break
+
+
+def _is_free_for(virtual_cluster_id: str, node: Node) -> bool:
+    return node.is_usable and node.virtual_cluster in ("", virtual_cluster_id)
+
+
+def _preference(virtual_cluster_id: str, node: Node) -> tuple[bool, bytes]:
+    """An order of nodes of each virtual cluster's own, so that competing ones mostly pick different nodes."""
+    return not node.virtual_cluster, sha256(f"{virtual_cluster_id}/{node.id}".encode()).digest()

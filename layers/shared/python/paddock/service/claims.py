@@ -1,0 +1,86 @@
+"""Committing a virtual cluster's change, whatever the number of nodes.
+
+Readers see the virtual cluster's own record, which is one write: before it nothing has changed, after it all
+has. What fits is in the same transaction. Claims that do not fit are made before it, in transactions of their
+own, and nodes that do not fit are given back after it. A claim that no record confirms, since its writer died
+or lost a race, is given back by the writer, by the next change of that virtual cluster, or by the reconciler
+once it is older than any request can be.
+
+A node is claimed by a write even where it names the virtual cluster already. So whoever was about to give it
+back, for it was left from earlier, finds it changed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from paddock.model.identity import next_revision
+from paddock.model.operation import SECOND_NS
+from paddock.model.virtual_cluster import change_between
+from paddock.ports.repository import MAX_WRITES, Put, WriteConflictError
+from paddock.service.contention import commit_each
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from paddock.model.node import Node
+    from paddock.model.virtual_cluster import VirtualCluster
+    from paddock.ports.clock import Clock
+    from paddock.ports.repository import Repository, Write
+
+# Lambda ends a function within 28 seconds, so by then whoever claimed has confirmed it, or never will.
+CLAIM_GRACE_NS = 120 * SECOND_NS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """A virtual cluster's next state, the nodes it takes and gives back, and what else is written with it.
+
+    ``action`` and ``by`` are for its history.
+    """
+
+    after: VirtualCluster
+    claimed: Sequence[Node] = ()
+    freed: Sequence[Node] = ()
+    others: Sequence[Write] = ()
+    action: str
+    by: str = ""
+    message: str = ""
+
+
+def commit_change(
+    repository: Repository, clock: Clock, stored: VirtualCluster | None, change: Change
+) -> VirtualCluster:
+    """Do it, or raise ``WriteConflictError`` with nothing done. Answers the virtual cluster as it is then."""
+    now = clock.now()
+    after = replace(change.after, revision=next_revision(now, stored.revision if stored else 0))
+    record = change_between(stored, after, change.action, now, by=change.by, message=change.message)
+    head: list[Write] = [Put(after, was=stored), Put(record, was=None), *change.others]
+    room = MAX_WRITES - len(head)
+    early, late = change.claimed[:-room], change.claimed[-room:]
+    claims = {node.id: node.claimed_by(after.id, now) for node in change.claimed}
+    frees = [Put(node.claimed_by("", now), was=node) for node in change.freed]
+    in_one = [Put(claims[node.id], was=node) for node in late] + frees
+    conflicts = commit_each(repository, [Put(claims[node.id], was=node) for node in early])
+    if not conflicts:
+        try:
+            repository.commit(*head, *in_one[:room])
+        except WriteConflictError as conflict:
+            conflicts = [*conflict.writes]
+    if conflicts:
+        lost = [write.was for write in conflicts]
+        give_back(repository, [claims[node.id] for node in early if node not in lost], now)
+        raise WriteConflictError(conflicts)
+    commit_each(repository, in_one[room:])
+    return after
+
+
+def give_back(repository: Repository, nodes: Sequence[Node], now: int) -> None:
+    """Take the claims off these nodes, as far as they are as they were read."""
+    commit_each(repository, [Put(node.claimed_by("", now), was=node) for node in nodes])
+
+
+def is_stale(node: Node, held: Collection[str], now: int) -> bool:
+    """Whether the node's claim is not confirmed by its holder, which holds these, and will not be."""
+    return node.id not in held and now - node.claim_changed_at >= CLAIM_GRACE_NS

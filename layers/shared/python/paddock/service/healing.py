@@ -1,0 +1,118 @@
+"""Bringing a virtual cluster to what it asks for, without its client doing anything."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from paddock.errors import NotFound
+from paddock.model.operation import SECOND_NS
+from paddock.model.virtual_cluster import ConditionReason
+from paddock.service.assignment import find_free, plan_launch, settle_pending, with_launched
+from paddock.service.claims import Change, commit_change
+from paddock.service.contention import until_won
+from paddock.service.create_nodes import begin
+
+if TYPE_CHECKING:
+    from paddock.model.operation import Operation
+    from paddock.model.virtual_cluster import Condition, VirtualCluster
+    from paddock.ports.clock import Clock
+    from paddock.ports.repository import Repository, Write
+    from paddock.ports.workflows import Workflows
+
+FIRST_PAUSE_NS = 60 * SECOND_NS
+LONGEST_PAUSE_NS = 900 * SECOND_NS
+
+
+def heal(
+    repository: Repository, workflows: Workflows, clock: Clock, virtual_cluster_id: str
+) -> Operation | None:
+    """Assign what was launched and what is free, and launch what is still missing; answers what launches it.
+
+    Launches are tried again after pauses that grow. Where nothing can be done now, nothing is written.
+    """
+
+    def attempt() -> Operation | None:
+        stored = repository.virtual_cluster(virtual_cluster_id)
+        if stored is None or not stored.is_unmet:
+            return None
+        settled = settle_pending(repository, stored)
+        claimed = find_free(repository, settled.one)
+        after = settled.one.with_nodes(claimed)
+        now = clock.now()
+        reasons = settled.reasons
+        others: list[Write] = []
+        operation = None
+        if after.missing() and after.provision and now >= after.retry_at:
+            after, operation, others, more = _launch(repository, after, now)
+            reasons += more
+        if after == stored:
+            return None
+        if not after.is_unmet:
+            after = replace(after, attempts=0, retry_at=0)
+        after = replace(after, condition=condition_of(after, "; ".join(reasons), now))
+        added = len(after.node_instances) > len(stored.node_instances)
+        action = "NodesJoined" if added else "LaunchRetried" if operation else "NodesMissing"
+        change = Change(
+            after=after, claimed=claimed, others=others, action=action, message=after.condition.message
+        )
+        commit_change(repository, clock, stored, change)
+        return operation
+
+    operation = until_won(clock, attempt)
+    if operation is not None:
+        begin(repository, workflows, operation)
+    return operation
+
+
+def join(repository: Repository, clock: Clock, virtual_cluster_id: str) -> None:
+    """Assign what was launched for a virtual cluster and is Ready by now."""
+
+    def attempt() -> None:
+        stored = repository.virtual_cluster(virtual_cluster_id)
+        if stored is None or not stored.pending:
+            return
+        settled = settle_pending(repository, stored)
+        if len(settled.one.node_instances) == len(stored.node_instances):
+            return
+        now = clock.now()
+        after = replace(settled.one, condition=condition_of(settled.one, "; ".join(settled.reasons), now))
+        commit_change(repository, clock, stored, Change(after=after, action="NodesJoined"))
+
+    until_won(clock, attempt)
+
+
+def condition_of(one: VirtualCluster, reasons: str, now: int) -> Condition:
+    """What to say of a virtual cluster as it has become."""
+    missing, unassigned = one.missing(), one.unassigned()
+    told = f": {reasons}" if reasons else ""
+    if missing:
+        message = f"{missing} are missing{told}"
+        return one.condition.changed(ConditionReason.INSUFFICIENT_NODES, message, now)
+    if unassigned:
+        message = f"{unassigned} are being launched{told}"
+        return one.condition.changed(ConditionReason.LAUNCHING, message, now)
+    return one.condition.changed(ConditionReason.SATISFIED, "", now)
+
+
+def with_attempt(one: VirtualCluster, now: int) -> VirtualCluster:
+    """The virtual cluster after a launch was tried for it: the next one comes after a longer pause."""
+    pause = min(FIRST_PAUSE_NS << min(one.attempts, 10), LONGEST_PAUSE_NS)
+    return replace(one, attempts=one.attempts + 1, retry_at=now + pause)
+
+
+def _launch(
+    repository: Repository, one: VirtualCluster, now: int
+) -> tuple[VirtualCluster, Operation | None, list[Write], tuple[str, ...]]:
+    """Launch what is missing, as far as limits allow."""
+    tried = with_attempt(one, now)
+    try:
+        plan = plan_launch(repository, one, now)
+    except NotFound as gone:
+        return tried, None, [], (gone.message,)
+    operation = plan.operation()
+    reasons = (plan.reasons,) if plan.reasons else ()
+    if not operation.total:
+        return tried, None, [], reasons
+    after = replace(with_launched(tried, operation), operation_id=operation.id)
+    return after, operation, plan.writes(operation), reasons

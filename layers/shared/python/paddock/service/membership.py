@@ -1,0 +1,86 @@
+"""Who is in a virtual cluster, when nodes can serve no longer.
+
+A virtual cluster's record never names a node that is not Ready, or on its way to its end: the write that
+makes it so also takes the node out of there. Where the record does not name the node (yet), it gets a new
+revision all the same, so that whoever is just about to name it looks again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from paddock.model.identity import next_revision
+from paddock.model.node import Node
+from paddock.model.virtual_cluster import (
+    TOMBSTONE_NS,
+    ConditionReason,
+    VirtualCluster,
+    change_between,
+)
+from paddock.ports.repository import Delete, Put
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paddock.ports.repository import Repository, Write
+
+
+def with_departures(repository: Repository, writes: Sequence[Write], now: int) -> list[Write]:
+    """The same writes, in which nodes that serve no longer give up their claims, and all that goes with them.
+
+    There may be two more for each virtual cluster that nodes leave.
+    """
+    changed = [_released(write) for write in writes]
+    leaving: dict[str, list[Node]] = {}
+    reasons: dict[str, str] = {}
+    for write, after in zip(writes, changed, strict=True):
+        node = write.was
+        if isinstance(node, Node) and node.is_usable and _gives_up(write):
+            leaving.setdefault(node.virtual_cluster, []).append(node)
+            if isinstance(after, Put) and isinstance(after.record, Node):
+                reasons.setdefault(node.virtual_cluster, f"{node.name}: {after.record.status_message}")
+    for name, nodes in leaving.items():
+        changed += _left(repository.virtual_cluster(name), name, nodes, reasons.get(name, ""), now)
+    return changed
+
+
+def _gives_up(write: Write) -> bool:
+    """Whether the write ends a node's use for its virtual cluster; one on its way to be Ready is of use."""
+    before = write.was
+    if not isinstance(before, Node) or not before.virtual_cluster:
+        return False
+    if not isinstance(write, Put):
+        return isinstance(write, Delete)
+    after = write.record
+    if not isinstance(after, Node):
+        return False
+    return not (after.is_usable or (after.is_coming and not before.is_usable))
+
+
+def _released(write: Write) -> Write:
+    if isinstance(write, Put) and isinstance(write.record, Node) and _gives_up(write):
+        return replace(write, record=replace(write.record, virtual_cluster="", claim_changed_at=0))
+    return write
+
+
+def _left(
+    stored: VirtualCluster | None, name: str, nodes: Sequence[Node], reason: str, now: int
+) -> list[Put]:
+    if stored is None:
+        revision = next_revision(now)
+        expires_at = now + TOMBSTONE_NS
+        stub = VirtualCluster(
+            id=name, cluster=nodes[0].cluster, revision=revision, deleted=True, expires_at=expires_at
+        )
+        return [Put(stub, was=None)]
+    after = replace(stored.without([node.id for node in nodes]), revision=next_revision(now, stored.revision))
+    lost = len(stored.node_instances) - len(after.node_instances)
+    if not lost:
+        return [Put(after, was=stored)]
+    message = f"{lost} nodes were lost; {reason}"
+    after = replace(after, condition=stored.condition.changed(ConditionReason.NODES_LOST, message, now))
+    return [
+        Put(after, was=stored),
+        Put(change_between(stored, after, "NodesLost", now, message=reason), was=None),
+    ]

@@ -1,0 +1,175 @@
+"""Virtual clusters over HTTP: launched, healed, of any size, and under many clients at once."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+import pytest
+
+from tests.integration.story import (
+    bucket,
+    create,
+    finished,
+    new_cluster,
+    nodes,
+    only_bucket,
+    ready_nodes,
+    together,
+)
+
+if TYPE_CHECKING:
+    from tests.emulator.client import Client
+    from tests.emulator.stack import Stack
+
+CLIENTS = 16
+CONTENTION_SECONDS = 60
+LARGE = 5_000
+
+
+def wanted(cluster: str, count: int, **more: Any) -> dict[str, Any]:
+    """The body of a virtual cluster of so many nodes, with a name of its own."""
+    name = f"team-{uuid4().hex}"
+    return {"virtualClusterId": name, "cluster": cluster, "replicaSets": {"4c8g": count}, **more}
+
+
+def get(client: Client, body: dict[str, Any]) -> dict[str, Any]:
+    data: dict[str, Any] = client.get(f"/virtual_clusters/{body['virtualClusterId']}").json()["data"]
+    return data
+
+
+def test_what_is_missing_is_launched_and_joins(client: Client) -> None:
+    cluster = new_cluster(client)
+    ready_nodes(client, cluster, 1)
+    body = wanted(cluster, 3)
+    dry = client.post("/virtual_clusters", {**body, "dryRun": True})
+    assert (dry.status, dry.json()["data"]["pendingReplicaSets"]) == (202, {"4c8g": 2})
+    assert client.get(f"/virtual_clusters/{body['virtualClusterId']}").status == 404
+    reply = client.post("/virtual_clusters", body)
+    data = reply.json()["data"]
+    assert (reply.status, data["pendingReplicaSets"]) == (202, {"4c8g": 2})
+    assert len(data["nodeInstances"]) == 1
+    assert finished(client, data["operationId"])["state"] == "Succeeded"
+    after = get(client, body)
+    assert len(after["nodeInstances"]) == 3
+    assert all(one["hostname"] for one in after["nodeInstances"].values())
+    assert (after["pendingReplicaSets"], after["conditions"][0]["status"]) == ({}, "True")
+    assert after["revision"] > data["revision"]
+    stale = client.post("/virtual_clusters", {**body, "revision": data["revision"]})
+    assert (stale.status, stale.json()["data"]["revision"]) == (409, after["revision"])
+
+
+def test_what_cannot_be_launched_is_a_conflict_that_says_what_can(client: Client) -> None:
+    cluster = new_cluster(client, bucket(maxCount=2))
+    reply = client.post("/virtual_clusters", wanted(cluster, 3))
+    data = reply.json()["data"]
+    assert (reply.status, data["code"]) == (409, "InsufficientNodes")
+    assert data["replicaSetsToRecommend"] == {"4c8g": 2}
+    assert nodes(client, cluster) == []
+
+
+def test_a_node_that_is_taken_by_force_is_replaced_and_the_history_says_so(
+    client: Client, stack: Stack
+) -> None:
+    cluster = new_cluster(client)
+    ready_nodes(client, cluster, 3)
+    body = wanted(cluster, 2)
+    held = client.post("/virtual_clusters", body).json()["data"]
+    taken = min(held["nodeInstances"])
+    path = f"/clusters/{cluster}/nodes/terminate"
+    refused = client.post(path, {"ids": [taken]}).json()["nodes"][0]
+    assert refused["status"] == "Error"
+    assert body["virtualClusterId"] in refused["error"]
+    assert client.post(path, {"ids": [taken], "force": True}).json()["nodes"][0]["status"] == "OK"
+    left = get(client, body)
+    assert taken not in left["nodeInstances"]
+    assert left["conditions"][0]["reason"] == "NodesLost"
+    stack.invoke("Reconcile", {})
+    healed = get(client, body)
+    assert len(healed["nodeInstances"]) == 2
+    history = client.get(f"/virtual_clusters/{body['virtualClusterId']}/history").json()["data"]
+    assert [(one["action"], one["by"]) for one in history["changes"]] == [
+        ("NodesJoined", None),
+        ("NodesLost", None),
+        ("Created", "admin"),
+    ]
+    page = client.get(f"/virtual_clusters/{body['virtualClusterId']}/history?maxResults=2").json()["data"]
+    rest = client.get(
+        f"/virtual_clusters/{body['virtualClusterId']}/history?nextToken={page['nextToken']}"
+    ).json()["data"]
+    assert page["changes"] + rest["changes"] == history["changes"]
+
+
+def test_sixteen_clients_over_one_pool_leave_it_as_it_was(client: Client) -> None:
+    """For a minute they create, change and delete; no node is ever in two, and in the end none is lost."""
+    cluster = new_cluster(client)
+    pool = {node["NodeId"] for node in ready_nodes(client, cluster, 30)}
+    until = time.monotonic() + CONTENTION_SECONDS
+    done: Counter[tuple[str, int]] = Counter()
+
+    def work(number: int) -> Any:
+        choose = random.Random(number)  # noqa: S311 - the same choices in each run
+        replies: Counter[tuple[str, int]] = Counter()
+        while time.monotonic() < until:
+            body = wanted(cluster, choose.randint(1, 5), provision=False)
+            made = client.post("/virtual_clusters", body)
+            replies["create", made.status] += 1
+            if made.status != 200:
+                continue
+            more = {**body, "replicaSets": {"4c8g": choose.randint(0, 5)}}
+            changed = client.post("/virtual_clusters", {**more, "revision": made.json()["data"]["revision"]})
+            replies["change", changed.status] += 1
+            ended = client.request("DELETE", f"/virtual_clusters/{body['virtualClusterId']}")
+            replies["delete", ended.status] += 1
+        return replies
+
+    def watch(_: int) -> Any:
+        seen: Counter[tuple[str, int]] = Counter()
+        while time.monotonic() < until:
+            reply = client.get("/virtual_clusters")
+            held = Counter(
+                identity
+                for one in reply.json()["data"]["virtualClusters"]
+                if one["cluster"] == cluster
+                for identity in one["nodeInstances"]
+            )
+            seen["read", reply.status] += 1
+            seen["torn", 0] += sum(count > 1 for count in held.values())
+        return seen
+
+    for replies in together(CLIENTS + 1, lambda number: watch(0) if number == CLIENTS else work(number)):
+        done += replies  # type: ignore[arg-type]
+    assert done["delete", 200] >= CLIENTS
+    assert {key for key in done if key[1] not in (0, 200, 409)} == set(), done
+    assert done["torn", 0] == 0
+    assert done["change", 409] + done["change", 200] == done["create", 200] == done["delete", 200]
+    everything = nodes(client, cluster)
+    assert {node["NodeId"] for node in everything} == pool
+    assert {node["VirtualCluster"] for node in everything} == {None}
+    assert only_bucket(client, cluster)["activeCount"] == len(pool)
+    whole = wanted(cluster, len(pool), provision=False)
+    assert client.post("/virtual_clusters", whole).status == 200
+
+
+@pytest.mark.timeout(600)
+def test_five_thousand_nodes_are_one_virtual_cluster(client: Client) -> None:
+    cluster = new_cluster(client)
+    made = create(client, cluster, LARGE + 10).json()
+    assert finished(client, made["operationId"], seconds=400)["state"] == "Succeeded"
+    body = wanted(cluster, LARGE, provision=False)
+    created = client.post("/virtual_clusters", body)
+    assert created.status == 200, created.body
+    first = get(client, body)
+    assert first == created.json()["data"]
+    assert len(first["nodeInstances"]) == LARGE
+    more = {**body, "revision": first["revision"], "replicaSets": {"4c8g": LARGE + 10}}
+    grown = client.post("/virtual_clusters", more).json()["data"]
+    assert len(grown["nodeInstances"]) == LARGE + 10
+    assert first["nodeInstances"].items() <= grown["nodeInstances"].items()
+    path = f"/virtual_clusters/{body['virtualClusterId']}"
+    assert client.request("DELETE", path).status == 200
+    assert client.get(path).status == 404
+    assert {node["VirtualCluster"] for node in nodes(client, cluster, "maxResults=10000")} == {None}

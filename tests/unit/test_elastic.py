@@ -1,0 +1,239 @@
+"""Virtual clusters that launch what they miss, and replace what they lose."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import pytest
+
+from paddock.errors import InsufficientNodes
+from paddock.model.node import NodeStatus
+from paddock.model.operation import Action
+from paddock.model.virtual_cluster import ConditionReason
+from tests.fakes import invariants
+from tests.fakes.world import World, bucket, nodearray
+
+if TYPE_CHECKING:
+    from paddock.model.virtual_cluster import VirtualCluster
+
+MINUTE = 60
+
+
+def make(ready: int = 0, **limits: int) -> World:
+    world = World(nodearray("ondemand", bucket("c7i-large", templateId="a"), **limits))
+    if ready:
+        world.ready(ready)
+    return world
+
+
+def size(one: VirtualCluster) -> int:
+    return len(one.node_instances)
+
+
+def pass_minutes(world: World, minutes: int) -> None:
+    for _ in range(minutes):
+        world.clock.advance(MINUTE)
+        world.reconcile()
+        world.drive_all()
+
+
+# Launching.
+
+
+def test_what_is_missing_is_launched_and_joins_when_it_is_ready() -> None:
+    world = make(2)
+    written = world.want("vc", a=5)
+    assert (size(written), written.unassigned(), written.is_unmet) == (2, {"a": 3}, True)
+    assert written.condition.reason is ConditionReason.LAUNCHING
+    world.drive(world.operation(written.operation_id))
+    after = world.held("vc")
+    assert (size(after), after.unassigned(), after.condition.reason) == (5, {}, ConditionReason.SATISFIED)
+    assert set(written.node_instances) < set(after.node_instances)
+    assert after.revision > written.revision
+    assert len(world.alive()) == 5
+    assert invariants.at_rest(world) == []
+
+
+def test_what_is_launched_for_one_is_no_one_elses() -> None:
+    world = make()
+    written = world.want("vc", a=2)
+    operation = world.operation(written.operation_id)
+    with pytest.raises(InsufficientNodes):
+        world.claim("other", a=1)
+    world.drive(operation)
+    with pytest.raises(InsufficientNodes):
+        world.claim("other", a=1)
+    assert size(world.held("vc")) == 2
+
+
+def test_what_limits_do_not_allow_is_refused_and_what_they_allow_is_recommended() -> None:
+    world = make(1, maxCount=3)
+    with pytest.raises(InsufficientNodes) as error:
+        world.want("vc", a=4)
+    assert error.value.facts["replicaSetsToRecommend"] == {"a": 3}
+    assert "limits and quotas leave room for 2" in error.value.message
+    assert len(world.nodes()) == 1
+    assert world.want("vc", a=3).unassigned() == {"a": 2}
+
+
+def test_a_dry_run_launches_nothing() -> None:
+    world = make(1)
+    body = {"virtualClusterId": "vc", "replicaSets": {"a": 3}, "dryRun": True}
+    assert world.write(body).unassigned() == {"a": 2}
+    assert len(world.nodes()) == 1
+    assert not invariants.operations(world)[1:]
+
+
+def test_a_short_launch_is_told_and_tried_again_after_pauses_that_grow() -> None:
+    world = make()
+    world.ec2.capacity(2)
+    written = world.want("vc", a=4)
+    world.drive(world.operation(written.operation_id))
+    short = world.held("vc")
+    assert (size(short), short.missing()) == (2, {"a": 2})
+    assert short.condition.reason is ConditionReason.INSUFFICIENT_NODES
+    assert "InsufficientInstanceCapacity" in short.condition.message
+    tried = []
+    for minute in range(40):
+        before = len(invariants.operations(world))
+        pass_minutes(world, 1)
+        tried += [minute] * (len(invariants.operations(world)) - before)
+    pauses = [later - earlier for earlier, later in pairwise(tried)]
+    assert pauses == sorted(pauses)
+    assert max(pauses) <= 16
+    assert len(tried) >= 3
+    world.ec2.capacity(None)
+    pass_minutes(world, 20)
+    assert size(world.held("vc")) == 4
+    assert world.held("vc").condition.status
+
+
+def test_a_shrink_gives_back_what_is_being_launched_first() -> None:
+    world = make(2)
+    written = world.want("vc", a=4)
+    shrunk = world.want("vc", written.revision, a=2)
+    assert (shrunk.node_instances, shrunk.unassigned()) == (written.node_instances, {})
+    world.drive_all()
+    assert size(world.held("vc")) == 2
+    assert sum(not node.virtual_cluster for node in world.nodes()) == 2
+    assert invariants.at_rest(world) == []
+
+
+def test_a_delete_while_nodes_are_launched_leaves_them_free_or_ends_them() -> None:
+    for terminate in (False, True):
+        world = make(1)
+        world.want("vc", a=3)
+        world.release("vc", terminate=terminate)
+        world.drive_all()
+        assert len(world.alive()) == (0 if terminate else 3)
+        assert invariants.at_rest(world) == []
+
+
+# Healing.
+
+
+def test_a_node_that_a_virtual_cluster_holds_is_ended_only_by_force_and_is_replaced() -> None:
+    world = make(3)
+    written = world.claim("vc", a=2)
+    dead = min(written.node_instances)
+    _, [refused] = world.terminate(ids=[dead])
+    assert "virtual cluster vc holds the node" in refused.error
+    _, [result] = world.terminate(ids=[dead], force=True)
+    assert result.error == ""
+    left = world.held("vc")
+    assert dead not in left.node_instances
+    assert left.revision > written.revision
+    assert left.condition.reason is ConditionReason.NODES_LOST
+    pass_minutes(world, 1)
+    healed = world.held("vc")
+    assert size(healed) == 2
+    assert set(left.node_instances) < set(healed.node_instances)
+    assert healed.condition.status
+    assert invariants.at_rest(world) == []
+
+
+def test_what_no_free_node_replaces_is_launched() -> None:
+    world = make()
+    world.drive(world.operation(world.want("vc", a=2).operation_id))
+    dead = min(world.held("vc").node_instances)
+    world.terminate(ids=[dead], force=True)
+    world.drive_all()
+    pass_minutes(world, 2)
+    assert size(world.held("vc")) == 2
+    assert len(world.alive()) == 2
+
+
+def test_without_provision_it_waits_for_free_nodes() -> None:
+    world = make(2)
+    dead = min(world.claim("vc", a=2).node_instances)
+    world.terminate(ids=[dead], force=True)
+    pass_minutes(world, 3)
+    assert (size(world.held("vc")), len(world.alive())) == (1, 1)
+    world.ready(1)
+    pass_minutes(world, 1)
+    assert size(world.held("vc")) == 2
+
+
+def test_keep_alive_holds_back_force_too() -> None:
+    world = make()
+    world.ready(1, nodeAttributes={"KeepAlive": True})
+    world.claim("vc", a=1)
+    _, [result] = world.terminate(filter='Status === "Ready"', force=True)
+    assert result.error == "KeepAlive must be false"
+
+
+def test_other_actions_that_take_a_node_away_need_force_as_well() -> None:
+    world = make(2)
+    world.claim("vc", a=2)
+    for action in (Action.SHUTDOWN, Action.DEALLOCATE, Action.REIMAGE, Action.REMOVE):
+        _, results = world.manage(action, filter='Status === "Ready"')
+        assert ["holds the node" in one.error for one in results] == [True, True]
+    _, results = world.manage(Action.REIMAGE, names=["ondemand-1"], force=True)
+    assert [one.error for one in results] == [""]
+    assert size(world.held("vc")) == 1
+
+
+# Idle nodes.
+
+
+def test_nodes_that_nobody_claims_end_after_the_idle_timeout() -> None:
+    world = World(nodearray("ondemand", bucket("c7i-large", templateId="a")))
+    stored = world.repository.cluster("demo")
+    assert stored is not None
+    definition = stored.definition.model_dump(by_alias=True, mode="json", exclude_none=True)
+    world.put({**definition, "idleTimeoutSeconds": 600}, stored.revision)
+    world.ready(3)
+    world.ready(1, nodeAttributes={"KeepAlive": True})
+    world.claim("vc", a=1)
+    pass_minutes(world, 9)
+    assert len(world.alive()) == 4
+    pass_minutes(world, 3)
+    left = [node for node in world.nodes() if node.status is NodeStatus.READY]
+    assert sorted((node.keep_alive, bool(node.virtual_cluster)) for node in left) in (
+        [(False, True), (True, False)],
+        [(True, True)],
+    )
+    assert invariants.at_rest(world) == []
+
+
+# History.
+
+
+def test_the_history_tells_who_changed_what_and_when() -> None:
+    world = make(3)
+    first = world.claim("vc", a=2)
+    world.terminate(ids=[min(first.node_instances)], force=True)
+    pass_minutes(world, 1)
+    second = world.claim("vc", world.held("vc").revision, a=1)
+    world.release("vc", second.revision)
+    changes = world.repository.virtual_cluster_changes("vc", 10)
+    told = [(one.action, one.by, one.nodes, one.added, one.removed) for one in changes]
+    assert told == [
+        ("Deleted", "tester", 0, 0, 1),
+        ("Updated", "tester", 1, 0, 1),
+        ("NodesJoined", "", 2, 1, 0),
+        ("NodesLost", "", 1, 0, 1),
+        ("Created", "tester", 2, 2, 0),
+    ]
+    assert all(later.previous == earlier.revision for later, earlier in pairwise(changes))
