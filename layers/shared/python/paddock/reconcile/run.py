@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paddock.ports.repository import WriteConflictError
-from paddock.reconcile.expire import expire
+from paddock.reconcile.expire import expire, is_stuck
 from paddock.reconcile.resume import resume
 from paddock.service.placement_groups import delete_empty_groups
 
@@ -25,11 +25,15 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Report:
-    """What one run did, in numbers of operations; ``tidied`` in numbers of placement groups."""
+    """What one run did, in numbers of operations; ``tidied`` in numbers of placement groups.
+
+    ``stuck`` have run long past their deadline; this run may have ended them.
+    """
 
     seen: int = 0
     resumed: int = 0
     expired: int = 0
+    stuck: int = 0
     failed: int = 0
     tidied: int = 0
 
@@ -66,6 +70,9 @@ def _reconcile_operation(
     operation = repository.operation(operation_id)
     if operation is None:
         return
+    if is_stuck(operation, clock.now()):
+        report.stuck += 1
+        logger.warning("operation stuck", extra={"operation_id": operation_id})
     if expire(repository, compute, workflows, clock, operation):
         report.expired += 1
     elif resume(repository, workflows, clock, operation):
