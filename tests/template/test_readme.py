@@ -1,4 +1,4 @@
-"""The README tells of each route, error, parameter, event, metric and alarm; whoever adds one adds it there."""
+"""The README tells of each route, error, parameter, event, metric and alarm that there is."""
 
 from __future__ import annotations
 
