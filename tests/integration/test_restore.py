@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from paddock.adapters.dynamodb.items import from_item, to_item
 from paddock.model.operation import SECOND_NS, Operation
@@ -12,37 +12,56 @@ from tests.integration.story import create, finished, new_cluster, nodes, only_b
 from tests.integration.test_story import alive
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.emulator.client import Client
     from tests.emulator.stack import Stack
 
-Item = dict[str, Any]
+
+def copy(stack: Stack) -> str:
+    """Restore the table as it is now beside itself; answers the copy's name."""
+    table, store = stack.output("TableName"), stack.aws("dynamodb")
+    store.restore_table_to_point_in_time(
+        SourceTableName=table, TargetTableName=f"{table}-restored", UseLatestRestorableTime=True
+    )
+    store.get_waiter("table_exists").wait(TableName=f"{table}-restored")
+    return f"{table}-restored"
 
 
-def items(stack: Stack) -> list[Item]:
-    pages = stack.aws("dynamodb").get_paginator("scan").paginate(TableName=stack.output("TableName"))
-    return [item for page in pages for item in page["Items"]]
+def let_time_pass(stack: Stack, table: str) -> int:
+    """Make the running operations of a table older than the time of grace of requests; tells how many."""
+    store = stack.aws("dynamodb")
+    pages = store.get_paginator("scan").paginate(
+        TableName=table, FilterExpression="attribute_exists(running)"
+    )
+    found = [from_item(Operation, item) for page in pages for item in page["Items"]]
+    for one in found:
+        older = replace(one, start_time=one.start_time - REQUEST_GRACE_NS - SECOND_NS)
+        store.put_item(TableName=table, Item=to_item(older))
+    return len(found)
 
 
-def restore(stack: Stack, backup: list[Item]) -> None:
-    """Make the table what it was."""
-    deletions = [{"DeleteRequest": {"Key": {"pk": one["pk"], "sk": one["sk"]}}} for one in items(stack)]
-    puts = [{"PutRequest": {"Item": item}} for item in backup]
-    for requests in (deletions, puts):
-        for start in range(0, len(requests), 25):
-            some = {stack.output("TableName"): requests[start : start + 25]}
-            assert not stack.aws("dynamodb").batch_write_item(RequestItems=some)["UnprocessedItems"]
-
-
-def as_of_long_ago(backup: list[Item]) -> Iterator[Item]:
-    """The same, as if its running operations had been begun a while before: requests have a time of grace."""
-    for item in backup:
-        if "running" not in item:
-            yield item
-            continue
-        operation = from_item(Operation, item)
-        yield to_item(replace(operation, start_time=operation.start_time - REQUEST_GRACE_NS - SECOND_NS))
+def put_in_place(stack: Stack, restored: str) -> None:
+    """Replace the table by its copy, with the calls of the README."""
+    table, store = stack.output("TableName"), stack.aws("dynamodb")
+    backup = store.create_backup(TableName=restored, BackupName=restored)["BackupDetails"]
+    assert backup["BackupStatus"] == "AVAILABLE"
+    store.update_table(TableName=table, DeletionProtectionEnabled=False)
+    store.delete_table(TableName=table)
+    store.get_waiter("table_not_exists").wait(TableName=table)
+    store.restore_table_from_backup(
+        TargetTableName=table,
+        BackupArn=backup["BackupArn"],
+        SSESpecificationOverride={"Enabled": True, "SSEType": "KMS"},
+    )
+    store.get_waiter("table_exists").wait(TableName=table)
+    store.update_time_to_live(
+        TableName=table, TimeToLiveSpecification={"Enabled": True, "AttributeName": "expiresAt"}
+    )
+    store.update_continuous_backups(
+        TableName=table, PointInTimeRecoverySpecification={"PointInTimeRecoveryEnabled": True}
+    )
+    store.update_table(TableName=table, DeletionProtectionEnabled=True)
+    store.delete_table(TableName=restored)
+    store.delete_backup(BackupArn=backup["BackupArn"])
 
 
 def test_after_a_restore_what_ran_then_runs_to_its_end_and_launches_nothing_twice(
@@ -53,13 +72,14 @@ def test_after_a_restore_what_ran_then_runs_to_its_end_and_launches_nothing_twic
     # EC2 holds up what shall run at the time of the backup, by failing two tasks with each one's retries.
     stack.ec2_control("fail_next", operation="CreateFleet", code="RequestLimitExceeded", times=6)
     operation_id = create(client, cluster, 3, requestId="held-up").json()["operationId"]
-    backup = list(as_of_long_ago(items(stack)))
+    restored = copy(stack)
+    assert let_time_pass(stack, restored) >= 1
     assert finished(client, operation_id)["state"] == "Succeeded"
     launched = instances(client, cluster, f"operation={operation_id}")
     end(client, cluster, ended["NodeId"])
     assert alive(stack, cluster) == 4
 
-    restore(stack, backup)
+    put_in_place(stack, restored)
     assert client.get(f"/operations/{operation_id}").json()["state"] == "Running"
     assert stack.invoke("Reconcile", {})["resumed"] >= 1
     assert finished(client, operation_id)["state"] == "Succeeded"
