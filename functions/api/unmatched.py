@@ -10,6 +10,7 @@ from paddock.http.request import Request
 
 # As in template.yaml; a test holds the two together.
 METHODS = {
+    "/healthz": ["GET"],
     "/clusters": ["GET"],
     "/clusters/{cluster}": ["DELETE", "GET", "PUT"],
     "/clusters/{cluster}/status": ["GET"],

@@ -37,7 +37,9 @@ ACCOUNT = "000000000000"
 BUCKET = "paddock-artifacts"
 DEPLOYED = ("template.yaml", "functions", "layers")
 # What the template and its deployment use. EC2 is the simulator's.
-SERVICES = "apigateway,cloudformation,dynamodb,iam,lambda,logs,s3,scheduler,secretsmanager,states,sts"
+SERVICES = (
+    "apigateway,cloudformation,dynamodb,iam,lambda,logs,monitoring,s3,scheduler,secretsmanager,sqs,states,sts"
+)
 # The emulator writes its state when it ends; without that there is nothing to wait for.
 STOP_SECONDS = {True: 60, False: 1}
 

@@ -69,7 +69,16 @@ def test_a_strange_authorization_header_is_a_401(client: Client, header: str) ->
     assert client.without_credentials().get("/clusters", Authorization=header).status == 401
 
 
-@pytest.mark.parametrize("path", PATHS)
+def test_health_needs_no_credentials_and_tells_nothing(client: Client) -> None:
+    anybody = client.without_credentials()
+    for path in ("/healthz", "/healthz/"):
+        reply = anybody.get(path)
+        assert (reply.status, reply.json()) == (200, {"status": "ok"})
+    _is_asked_for(anybody.post("/healthz"))
+    assert client.with_credentials(("admin", "wrong")).get("/healthz").status == 200
+
+
+@pytest.mark.parametrize("path", [*PATHS, "/healthz"])
 def test_a_wrong_method_is_told_the_right_ones(client: Client, path: str) -> None:
     reply = client.request("PATCH", path, {})
     assert reply.status == 405

@@ -97,6 +97,8 @@ def test_reconciliation_can_be_switched_off_and_does_not_overlap() -> None:
     assert event["Type"] == "ScheduleV2"
     assert event["Properties"]["ScheduleExpression"] == "rate(1 minute)"
     assert event["Properties"]["State"] == {"Ref": "Reconciliation"}
+    # Two stacks in one account must not be given the same schedule.
+    assert event["Properties"]["Name"] == {"Fn::Sub": "${AWS::StackName}-reconcile"}
     assert properties["Timeout"] < 60
 
 

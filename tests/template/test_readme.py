@@ -1,4 +1,4 @@
-"""The README tells of each route, error, parameter, index key and event; whoever adds one adds it there."""
+"""The README tells of each route, error, parameter, event, metric and alarm that there is."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import re
 import pytest
 
 from paddock import errors
+from paddock.observability import Metric
 from tests import readme
 from tests.emulator.template import ROOT, load_template
 from tests.fakes.transitions import TRANSITIONS
@@ -80,3 +81,17 @@ def test_each_test_that_is_named_exists(cell: str) -> None:
     for path, name in named:
         tree = ast.parse((ROOT / path).read_text(encoding="utf-8"))
         assert name in {node.name for node in tree.body if isinstance(node, ast.FunctionDef)}, cell
+
+
+@pytest.mark.parametrize("name", Metric)
+def test_each_metric_is_told(name: str) -> None:
+    assert f"`{name}`" in readme.TEXT
+
+
+ALARMS = [name for name, one in TEMPLATE["Resources"].items() if one["Type"] == "AWS::CloudWatch::Alarm"]
+
+
+@pytest.mark.parametrize("name", ALARMS)
+def test_each_alarm_is_told_with_what_it_means_and_what_to_do(name: str) -> None:
+    [row] = re.findall(rf"^\| .*`{name}`.* \| (.+) \| (.+) \|$", readme.TEXT, re.MULTILINE)
+    assert all(len(cell) > 20 for cell in row)

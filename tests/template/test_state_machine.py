@@ -11,6 +11,8 @@ import pytest
 from statelint.config import Config
 from statelint.linter import Linter
 
+from paddock.model.operation import DEADLINE_NS, SECOND_NS
+from paddock.reconcile.expire import WORKFLOW_GRACE_NS
 from tests.emulator.template import ROOT, load_template
 
 PATH = ROOT / "functions" / "workflow" / "node_operation.asl.json"
@@ -63,6 +65,11 @@ def test_a_task_outlasts_its_function(name: str) -> None:
     """A function that the workflow gave up on may still have an effect while its retry runs."""
     timeout = load_template()["Resources"][name]["Properties"]["Timeout"]
     assert timeout < TASKS[name]["TimeoutSeconds"]
+
+
+def test_an_execution_ends_by_itself_after_its_operation_should_have() -> None:
+    seconds = (DEADLINE_NS + WORKFLOW_GRACE_NS) / SECOND_NS
+    assert seconds < DEFINITION["TimeoutSeconds"] <= 4 * seconds
 
 
 def test_the_history_is_bounded() -> None:

@@ -29,6 +29,7 @@ ACTIONS = ("terminate", "shutdown", "deallocate", "start", "remove", "restart", 
 
 # Method and route; status; names in the path, query, body.
 CASES: dict[tuple[str, str, int], tuple[dict[str, str], dict[str, str] | None, Any]] = {
+    ("GET", "/healthz", 200): ({}, None, None),
     ("GET", "/clusters", 200): ({}, None, None),
     ("PUT", ONE, 200): (DEMO, None, {**DEFINITION, "revision": CURRENT}),
     ("PUT", ONE, 201): (NONE, None, DEFINITION),

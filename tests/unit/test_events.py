@@ -48,6 +48,7 @@ STORY: tuple[tuple[str, str, int | str], ...] = (
     ("api", "terminate_nodes", 202),
     ("api", "delete_cluster", 409),
     ("api", "unmatched", 405),
+    ("api", "get_health", 200),
 )
 
 

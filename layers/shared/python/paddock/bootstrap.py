@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import boto3
 from botocore.config import Config
 
-from paddock.adapters.dynamodb.repository import DynamoDbRepository
+from paddock.adapters.dynamodb.metered import MeteredRepository
 from paddock.adapters.ec2 import Ec2Compute
 from paddock.adapters.secrets import SecretCredentials
 from paddock.adapters.service_quotas import ServiceQuotas
@@ -77,7 +77,7 @@ def clock() -> Clock:
 @cache
 def repository() -> Repository:
     """The repository."""
-    return DynamoDbRepository(boto3.client("dynamodb", config=_API_CALLS), settings().table_name)
+    return MeteredRepository(boto3.client("dynamodb", config=_API_CALLS), settings().table_name)
 
 
 @cache

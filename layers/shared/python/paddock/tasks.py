@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from paddock.observability import logger
+from paddock.observability import Metric, count, logger, observed
 from paddock.service.steps.outcome import Next
 
 if TYPE_CHECKING:
@@ -26,11 +26,14 @@ def task(step: Callable[[str, int], Outcome]) -> Handler:
     """
 
     @wraps(step)
-    @logger.inject_lambda_context(clear_state=True)
+    @observed
     def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  # noqa: ARG001
         operation_id, polls = event["operationId"], event["polls"]
         logger.append_keys(operation=operation_id)
         outcome = step(operation_id, polls)
+        if outcome.orphans:
+            count(Metric.INSTANCES_LEAKED, outcome.orphans)
+            logger.warning("ended instances that no node had", extra={"instances": outcome.orphans})
         logger.info(
             "stepped", extra={"next": outcome.next, "wait_seconds": outcome.wait_seconds, "polls": polls}
         )

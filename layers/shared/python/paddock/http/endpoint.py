@@ -6,12 +6,12 @@ from functools import wraps
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from paddock.errors import PaddockError
+from paddock.errors import Busy, PaddockError, RevisionConflict
 from paddock.http.request import Request
-from paddock.observability import logger
+from paddock.observability import Metric, count, logger, observed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
@@ -20,13 +20,19 @@ if TYPE_CHECKING:
 
     Handler = Callable[[dict[str, Any], LambdaContext], dict[str, Any]]
 
+# How often clients meet. Both are answers, and in numbers say that a client or a limit wants looking at.
+_COUNTED: Mapping[type[PaddockError], Metric] = {
+    RevisionConflict: Metric.REVISION_CONFLICTS,
+    Busy: Metric.RACES_LOST,
+}
+
 
 def endpoint(surface: Surface) -> Callable[[Callable[[Request], Reply]], Handler]:
     """Make a Lambda handler of a function from request to reply; errors become the surface's answers."""
 
     def decorate(answer: Callable[[Request], Reply]) -> Handler:
         @wraps(answer)
-        @logger.inject_lambda_context(clear_state=True)
+        @observed
         def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  # noqa: ARG001
             request = Request(event)
             names = ("cluster", "operation", "virtualCluster")
@@ -36,6 +42,8 @@ def endpoint(surface: Surface) -> Callable[[Callable[[Request], Reply]], Handler
                 reply = answer(request)
             except PaddockError as error:
                 reply = surface.reply(error)
+                if type(error) in _COUNTED:
+                    count(_COUNTED[type(error)])
                 logger.info("refused", extra={"error": type(error).__name__, "reason": error.message})
             except Exception as error:  # noqa: BLE001 - the outermost boundary: a client gets JSON, whatever happened
                 logger.exception("unforeseen")

@@ -18,11 +18,19 @@ if TYPE_CHECKING:
 # The workflow ends its operation at the deadline by itself; this is the time that it is given to do so.
 WORKFLOW_GRACE_NS = 600 * SECOND_NS
 
+# By then this has been tried several times.
+STUCK_AFTER_NS = WORKFLOW_GRACE_NS + 300 * SECOND_NS
+
 
 def is_overdue(operation: Operation, now: int) -> bool:
     """Whether the workflow has had its time, and gets no more."""
     overdue = operation.is_running and now >= operation.deadline + WORKFLOW_GRACE_NS
     return overdue and not may_be_extended(operation)
+
+
+def is_stuck(operation: Operation, now: int) -> bool:
+    """Whether it runs although everything that should end it has had its time: somebody must look."""
+    return operation.is_running and now >= operation.deadline + STUCK_AFTER_NS
 
 
 def expire(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from paddock.ports.repository import WriteConflictError
 from paddock.reconcile.claims import release_stale_claims
-from paddock.reconcile.expire import expire
+from paddock.reconcile.expire import expire, is_stuck
 from paddock.reconcile.idle import end_idle
 from paddock.reconcile.quotas import refresh_quotas
 from paddock.reconcile.resume import resume
@@ -31,11 +31,15 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Report:
-    """What one run did, in numbers of operations; ``tidied`` in numbers of placement groups."""
+    """What one run did, in numbers of operations; ``tidied`` in numbers of placement groups.
+
+    ``stuck`` have run long past their deadline; this run may have ended them.
+    """
 
     seen: int = 0
     resumed: int = 0
     expired: int = 0
+    stuck: int = 0
     failed: int = 0
     tidied: int = 0
     healed: int = 0
@@ -90,6 +94,9 @@ def _reconcile_operation(
     operation = repository.operation(operation_id)
     if operation is None:
         return
+    if is_stuck(operation, clock.now()):
+        report.stuck += 1
+        logger.warning("operation stuck", extra={"operation_id": operation_id})
     if expire(repository, compute, workflows, clock, operation):
         report.expired += 1
     elif resume(repository, workflows, clock, operation):

@@ -59,12 +59,13 @@ def finish(
     operation = repository.operation(operation_id)
     if operation is None or not operation.is_running:
         return Outcome(Next.DONE)
+    orphans = 0
     try:
         if operation.action in LAUNCHING:
             if operation.batch is not None and clock.now() < operation.deadline + UNSEEN_GRACE_NS:
                 # A launch call was not answered: what it launched must have time to come into sight.
                 return wait(polls)
-            errors = _finish_launching(repository, compute, workflows, clock, operation)
+            errors, orphans = _finish_launching(repository, compute, workflows, clock, operation)
         elif operation.action in ENDING:
             errors = _finish_ending(repository, clock, operation)
         else:
@@ -76,12 +77,13 @@ def finish(
     _end(repository, clock, operation, errors)
     for name in sorted(operation.virtual_clusters()):
         heal(repository, workflows, clock, name)
-    return Outcome(Next.DONE)
+    return Outcome(Next.DONE, orphans=orphans)
 
 
 def _finish_launching(
     repository: Repository, compute: Compute, workflows: Workflows, clock: Clock, operation: Operation
-) -> dict[str, str]:
+) -> tuple[dict[str, str], int]:
+    """The reasons of nodes that failed, and the number of instances that had no node."""
     if operation.action is Action.CREATE:
         record_missing_nodes(repository, operation)
     unlaunched = [node.id for node in _unfinished(repository, operation) if not node.instance_ids]
@@ -94,12 +96,12 @@ def _finish_launching(
     )
     abandoned = _abandon(repository, workflows, clock, operation)
     nodes = nodes_of(repository, operation)
-    _end_orphans(compute, operation, nodes)
+    orphans = _end_orphans(compute, operation, nodes)
     errors = {node.id: node.status_message for node in nodes if node.status is NodeStatus.FAILED}
     if operation.action is not Action.CREATE:
         not_begun = (node for node in nodes if node.status in _NOT_BEGUN)
         errors |= {node.id: operation.errors.get(node.id, _LATE) for node in not_begun}
-    return errors | dict.fromkeys(abandoned, _LATE)
+    return errors | dict.fromkeys(abandoned, _LATE), orphans
 
 
 def _unfinished(repository: Repository, operation: Operation) -> list[Node]:
@@ -148,10 +150,10 @@ def _clean_up(
     return list(node_ids)
 
 
-def _end_orphans(compute: Compute, operation: Operation, nodes: Sequence[Node]) -> None:
-    """End instances that were launched for this operation and belong to none of its nodes."""
+def _end_orphans(compute: Compute, operation: Operation, nodes: Sequence[Node]) -> int:
+    """End instances that were launched for this operation and belong to none of its nodes; tells how many."""
     if not operation.batches:
-        return
+        return 0
     # A node that was given up, since its instance stayed out of sight, must not keep that alive later.
     owners = (node for node in nodes if node.counted or node.status is not NodeStatus.FAILED)
     owned = {instance_id for node in owners for instance_id in node.instance_ids}
@@ -159,6 +161,7 @@ def _end_orphans(compute: Compute, operation: Operation, nodes: Sequence[Node]) 
     orphans = [one.id for one in launched if one.id not in owned and one.state not in _ENDING]
     if orphans:
         compute.terminate(orphans)
+    return len(orphans)
 
 
 def _finish_ending(repository: Repository, clock: Clock, operation: Operation) -> dict[str, str]:

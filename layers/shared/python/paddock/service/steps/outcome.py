@@ -23,10 +23,14 @@ class Next(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The next state, and the seconds to wait before it where it is ``WAIT``."""
+    """The next state, and the seconds to wait before it where it is ``WAIT``.
+
+    ``orphans``: how many instances were ended that had been launched for no node that exists.
+    """
 
     next: Next
     wait_seconds: int = 0
+    orphans: int = 0
 
 
 def wait(polls: int) -> Outcome:
