@@ -184,7 +184,8 @@ def test_what_is_not_the_clients_fault_is_a_5xx_at_every_route(
     well = [
         (method, route, query, *filled(world, names, body))
         for (method, route, expected), (names, query, body) in CASES.items()
-        if expected < 300
+        # Health asks nobody.
+        if expected < 300 and route != "/healthz"
     ]
     monkeypatch.setattr(bootstrap, "repository", Broken)
     for method, route, query, names, body in well:

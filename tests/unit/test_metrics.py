@@ -22,9 +22,10 @@ from paddock.reconcile.run import Report
 from paddock.service.observation import failed
 from paddock.tasks import task
 from schedule.reconcile import METRICS
+from tests.fakes.api import Context
 from tests.fakes.dynamodb import FakeDynamoDb
 from tests.fakes.world import CLUSTER, REGION, World, nodearray
-from tests.unit.test_events import Context, event
+from tests.unit.test_events import event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -110,6 +111,7 @@ def watched(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     monkeypatch.setattr(bootstrap, "clock", lambda: world.clock)
     monkeypatch.setattr(bootstrap, "compute", lambda: world.compute)
     monkeypatch.setattr(bootstrap, "workflows", lambda: world.workflows)
+    monkeypatch.setattr(bootstrap, "account_quotas", lambda: world.quotas)
     real: Any = bootstrap.repository()
     world.repository = real
     world.put({"nodearrays": [nodearray(), nodearray("spot", interruptible=True)]})
@@ -172,6 +174,22 @@ def leave_a_placement_group(watched: Watched) -> None:
     watched.reconcile()
 
 
+def launch_again_for_a_virtual_cluster(watched: Watched) -> None:
+    world = watched.world
+    world.ec2.capacity(0)
+    world.drive(world.operation(world.want("vc", x4c8g=1).operation_id))
+    world.clock.advance(60)
+    watched.reconcile()
+
+
+def leave_a_claim(watched: Watched) -> None:
+    watched.ready(1)
+    [node] = watched.world.nodes()
+    watched.world.repository.commit(Put(node.claimed_by("gone", watched.world.clock.now()), was=node))
+    watched.world.clock.advance(120)
+    watched.reconcile()
+
+
 def launch_what_comes_into_sight_too_late(watched: Watched) -> None:
     watched.world.ec2.configure(describe_lag_seconds=400)
     operation_id = watched.create(2)
@@ -226,6 +244,8 @@ SCENARIOS: dict[Metric, tuple[Callable[[Watched], None], float]] = {
     Metric.OPERATIONS_STUCK: (leave_without_execution(STUCK_SECONDS), 1),
     Metric.RECONCILE_FAILURES: (fail_to_reconcile, 1),
     Metric.PLACEMENT_GROUPS_TIDIED: (leave_a_placement_group, 1),
+    Metric.VIRTUAL_CLUSTERS_RELAUNCHED: (launch_again_for_a_virtual_cluster, 1),
+    Metric.CLAIMS_RELEASED: (leave_a_claim, 1),
     Metric.NODES_LAUNCHED: (launch_three, 3),
     Metric.NODES_FAILED: (be_short(0), 2),
     Metric.NODES_LOST: (lose("ondemand"), 1),
