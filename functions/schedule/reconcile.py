@@ -1,8 +1,7 @@
-"""The schedule: bring back on its way what has come off it."""
+"""The schedule: put one run of the reconciler into its queue."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from paddock import bootstrap
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
 
 @logger.inject_lambda_context(clear_state=True)
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  # noqa: ARG001
-    """Run the reconciler once; answers what it did."""
-    report = asdict(bootstrap.reconcile())
-    logger.info("reconciled", extra=report)
+    """Send the parts of one run; answers how many."""
+    report = {"parts": bootstrap.fan_out_reconciliation()}
+    logger.info("fanned out", extra=report)
     return report

@@ -22,7 +22,7 @@ from paddock.ports.compute import (
     RefusalKind,
 )
 from tests.emulator.ec2_server import Ec2Server, serving
-from tests.fakes.compute import FakeCompute
+from tests.fakes.compute import DEPLOYMENT, FakeCompute
 from tests.fakes.ec2 import ANSWER_LOST, FakeEc2, Settings
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def cloud(request: pytest.FixtureRequest) -> Cloud:
     if request.param == "fake":
         return Cloud(FakeCompute(ec2), ec2, clock)
     request.getfixturevalue("server").fake = ec2
-    return Cloud(Ec2Compute(request.getfixturevalue("client")), ec2, clock)
+    return Cloud(Ec2Compute(request.getfixturevalue("client"), DEPLOYMENT), ec2, clock)
 
 
 # Launch.

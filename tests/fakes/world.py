@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 from paddock.model.operation import ENDING, Action
@@ -12,7 +13,9 @@ from paddock.model.requests import (
     VirtualClusterWrite,
 )
 from paddock.ports.repository import Delete
-from paddock.reconcile.run import reconcile
+from paddock.reconcile.fan_out import fan_out
+from paddock.reconcile.instance_events import look_at_instances
+from paddock.reconcile.run import Report, reconcile
 from paddock.service.clusters import put_cluster
 from paddock.service.create_nodes import create_nodes
 from paddock.service.manage_nodes import manage_nodes
@@ -25,18 +28,18 @@ from paddock.service.virtual_clusters import delete_virtual_cluster, write_virtu
 from tests.fakes.clock import ManualClock
 from tests.fakes.compute import FakeCompute
 from tests.fakes.ec2 import FakeEc2
+from tests.fakes.parts import FakeParts
 from tests.fakes.repository import FakeRepository
 from tests.fakes.workflows import FakeWorkflows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from paddock.model.cluster import Cluster
     from paddock.model.node import Node
     from paddock.model.operation import Operation
     from paddock.model.virtual_cluster import VirtualCluster
     from paddock.ports.repository import Record
-    from paddock.reconcile.run import Report
     from paddock.service.create_nodes import Added
     from paddock.service.manage_nodes import NodeResult
 
@@ -114,7 +117,19 @@ class World:
         return deleted
 
     def reconcile(self) -> Report:
-        return reconcile(self.repository, self.compute, self.workflows, self.clock)
+        """One whole run of the reconciler, all of its parts added up."""
+        parts = FakeParts()
+        fan_out(self.repository, self.compute, parts)
+        total = Report()
+        for part in parts.take():
+            done = reconcile(self.repository, self.compute, self.workflows, self.clock, part)
+            total = Report(*(a + b for a, b in zip(astuple(total), astuple(done), strict=True)))
+        return total
+
+    def hear(self, *instance_ids: str, interrupted: Collection[str] = ()) -> int:
+        """EC2 tells of its instances, in one batch."""
+        ports = self.repository, self.compute, self.workflows, self.clock
+        return look_at_instances(*ports, {*instance_ids, *interrupted}, interrupted)
 
     def nodes(self) -> Sequence[Node]:
         return self.repository.nodes(CLUSTER)

@@ -15,6 +15,7 @@ from paddock.model.identity import new_operation_id
 from paddock.service import create_nodes
 from paddock.service.authentication import Authenticator
 from paddock.settings import Settings
+from tests.fakes.parts import FakeParts
 from tests.fakes.world import CLUSTER, REGION, World
 
 EVENTS = Path(__file__).parents[2] / "events"
@@ -85,6 +86,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
         ("repository", world.repository),
         ("compute", world.compute),
         ("workflows", world.workflows),
+        ("parts", FakeParts()),
         ("_authenticator", Authenticator(LocalCredentials(), world.clock)),
     ):
         monkeypatch.setattr(bootstrap, name, lambda made=made: made)
@@ -116,7 +118,12 @@ def test_every_event_gets_the_answer_that_it_is_an_example_of(world: World) -> N
 
 
 def test_every_event_file_is_replayed() -> None:
-    replayed = {f"{folder}/{name}" for folder, name, _ in STORY if name} | {"authorizer", "reconcile"}
+    replayed = {f"{folder}/{name}" for folder, name, _ in STORY if name} | {
+        "authorizer",
+        "instance_events",
+        "reconcile",
+        "reconcile_part",
+    }
     assert {str(path.relative_to(EVENTS).with_suffix("")) for path in EVENTS.rglob("*.json")} == replayed
 
 
@@ -131,4 +138,13 @@ def test_the_authorizer_lets_the_local_user_use_every_route_of_the_stage() -> No
 
 @pytest.mark.usefixtures("world")
 def test_the_schedule_runs_the_reconciler() -> None:
-    assert replay("reconcile", "schedule.reconcile")["failed"] == 0
+    replay("api/put_cluster", "api.put_cluster")
+    assert replay("reconcile", "schedule.reconcile") == {"parts": 1}
+    answer = replay("reconcile_part", "schedule.reconcile_part")
+    assert (answer["seen"], answer["failed"]) == (0, 0)
+
+
+@pytest.mark.usefixtures("world")
+def test_events_of_instances_that_are_not_ours_change_nothing() -> None:
+    answer = replay("instance_events", "schedule.instance_events")
+    assert answer == {"instances": 2, "changed": 0}

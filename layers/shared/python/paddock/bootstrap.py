@@ -14,9 +14,10 @@ from botocore.config import Config
 from paddock.adapters.dynamodb.repository import DynamoDbRepository
 from paddock.adapters.ec2 import Ec2Compute
 from paddock.adapters.secrets import SecretCredentials
+from paddock.adapters.sqs import SqsParts, parse_part
 from paddock.adapters.step_functions import StepFunctionsWorkflows
 from paddock.adapters.system_clock import SystemClock
-from paddock.reconcile import run
+from paddock.reconcile import fan_out, instance_events, run
 from paddock.service import (
     authentication,
     cluster_status,
@@ -34,7 +35,7 @@ from paddock.service.steps import finish, launch, poll, terminate
 from paddock.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from paddock.model.cluster import Cluster
     from paddock.model.node import Node
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from paddock.model.virtual_cluster import VirtualCluster
     from paddock.ports.clock import Clock
     from paddock.ports.compute import Compute
+    from paddock.ports.parts import Parts
     from paddock.ports.repository import Repository
     from paddock.ports.workflows import Workflows
     from paddock.service.steps.outcome import Outcome
@@ -89,7 +91,14 @@ def workflows() -> Workflows:
 @cache
 def compute() -> Compute:
     """The cloud."""
-    return Ec2Compute(boto3.client("ec2", config=_EC2_CALLS))
+    # Instances belong to the table that has their records, and to no other in the account.
+    return Ec2Compute(boto3.client("ec2", config=_EC2_CALLS), settings().table_name)
+
+
+@cache
+def parts() -> Parts:
+    """The queue of the reconciler."""
+    return SqsParts(boto3.client("sqs", config=_API_CALLS), settings().parts_queue_url)
 
 
 @cache
@@ -220,6 +229,17 @@ def finish_step(operation_id: str, polls: int) -> Outcome:
     return finish.finish(repository(), compute(), workflows(), clock(), operation_id, polls)
 
 
-def reconcile() -> run.Report:
-    """See ``reconcile.run``."""
-    return run.reconcile(repository(), compute(), workflows(), clock())
+def fan_out_reconciliation() -> int:
+    """See ``reconcile.fan_out``."""
+    return fan_out.fan_out(repository(), compute(), parts())
+
+
+def reconcile(message: str) -> run.Report:
+    """See ``reconcile.run``; ``message`` is what ``parts`` put into the queue."""
+    return run.reconcile(repository(), compute(), workflows(), clock(), parse_part(message))
+
+
+def look_at_instances(instance_ids: Collection[str], interrupted: Collection[str]) -> int:
+    """See ``reconcile.instance_events``."""
+    ports = repository(), compute(), workflows(), clock()
+    return instance_events.look_at_instances(*ports, instance_ids, interrupted)
