@@ -66,12 +66,9 @@ def test_an_instance_that_was_ended_by_hand_is_noticed_and_a_later_terminate_suc
     cluster = new_cluster(client)
     [lost, _] = ready_nodes(client, cluster, 2)
     stack.ec2_control("end", instance_id=lost["InstanceId"])
-
-    def is_noticed() -> bool:
-        assert stack.invoke("Reconcile", {})["parts"] >= 1
-        return statuses(client, cluster) == ["Failed", "Ready"]
-
-    eventually(is_noticed)
+    eventually(lambda: state(stack, lost["InstanceId"]) == "terminated")
+    assert stack.invoke("Reconcile", {})["parts"] >= 1
+    eventually(lambda: statuses(client, cluster) == ["Failed", "Ready"])
     assert only_bucket(client, cluster)["activeCount"] == 1
     done = client.post(f"/clusters/{cluster}/nodes/terminate", {"ids": [lost["NodeId"]]})
     assert finished(client, done.json()["operationId"])["state"] == "Succeeded"
@@ -86,12 +83,8 @@ def test_an_instance_without_a_node_is_ended_also_where_its_cluster_is_gone(
     lost = [launch(stack, deployment, name) for name in (cluster, f"gone-{uuid4().hex[:8]}")]
     foreign = launch(stack, "another", cluster)
     stack.ec2_control("advance", seconds=ORPHAN_GRACE_NS / SECOND_NS)
-
-    def are_ended() -> bool:
-        stack.invoke("Reconcile", {})
-        return all(state(stack, one) == "terminated" for one in lost)
-
-    eventually(are_ended)
+    stack.invoke("Reconcile", {})
+    eventually(lambda: all(state(stack, one) == "terminated" for one in lost))
     assert state(stack, foreign) == "running"
 
 
