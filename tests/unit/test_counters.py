@@ -140,6 +140,21 @@ def test_a_create_that_is_on_its_way_meanwhile_is_no_drift() -> None:
     assert invariants.at_rest(world) == []
 
 
+def test_a_node_that_a_create_no_longer_has_is_not_counted_while_it_runs() -> None:
+    world = World()
+    world.ec2.configure(boot_seconds=1e9)
+    operation, _ = world.create(2)
+    world.step("launch", operation.id)
+    ending, _ = world.terminate(names=["ondemand-1"])
+    world.drive(ending)
+    drift(world, replace(ledger(world), names={}))
+    world.clock.advance(SETTLED)
+    assert world.reconcile().mended == 1
+    assert world.operation(operation.id).is_running
+    assert ledger(world).names == {"ondemand-": "2"}
+    assert ledger(world).node_count == 1
+
+
 def test_a_change_between_the_look_and_the_mending_wins() -> None:
     world = busy()
     drift(world, replace(ledger(world), names={}))

@@ -449,17 +449,19 @@ SCENARIOS = {
         _release_and_end,
         lambda world: len(world.alive()) == _free(world) == 1,
     ),
-    "observe": Scenario(_changed_by_hand, _reconcile, _reconcile, lambda world: _statuses(world) == BY_HAND),
+    "observe": Scenario(
+        _changed_by_hand, _reconcile, _reconcile, lambda world: _statuses(world) == BY_HAND, timely=True
+    ),
     "observe, not seen": Scenario(
         _out_of_sight, _reconcile, _reconcile, lambda world: _statuses(world) == [FAILED, READY]
     ),
     "observe, ended at last": Scenario(
-        _would_not_end, _reconcile, _reconcile, lambda world: not world.nodes()
+        _would_not_end, _reconcile, _reconcile, lambda world: not world.nodes(), timely=True
     ),
     "orphans": Scenario(_back_in_sight, _reconcile, _reconcile, lambda world: not world.existing()),
     "counters": Scenario(_miscounted, _reconcile, _reconcile, lambda world: len(world.alive()) == 3),
     "hear of ended instances": Scenario(
-        _changed_by_hand, _hear, _hear, lambda world: _statuses(world) == BY_HAND
+        _changed_by_hand, _hear, _hear, lambda world: _statuses(world) == BY_HAND, timely=True
     ),
     "hear of interruptions": Scenario(
         _ready(3), _interrupt, _interrupt, lambda world: len(world.alive()) == len(world.nodes()) == 1

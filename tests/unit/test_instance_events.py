@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from paddock.errors import ComputeThrottled
+from paddock.errors import ComputeThrottled, StoreThrottled
 from paddock.model.node import NodeStatus
 from paddock.model.operation import Action, OperationState
 from paddock.ports.repository import Delete
 from tests.fakes import invariants
 from tests.fakes.world import World, nodearray
+
+if TYPE_CHECKING:
+    from paddock.ports.repository import Write
 
 SPOT = nodearray("spot", interruptible=True)
 ENDED = 10
@@ -95,6 +100,39 @@ def test_a_node_that_will_be_interrupted_is_ended_by_one_operation() -> None:
     assert world.operation(operation.id).state is OperationState.SUCCEEDED
     assert world.nodes() == [staying]
     assert world.hear(interrupted=[leaving.instance_id]) == 0
+    assert invariants.at_rest(world) == []
+
+
+def test_a_node_that_is_ending_already_is_not_ended_once_more_with_others() -> None:
+    world = World(SPOT)
+    first, second = world.ready(2, array="spot")
+    world.hear(interrupted=[first.instance_id])
+    assert world.hear(interrupted=[first.instance_id, second.instance_id]) == 1
+    endings = [one for one in invariants.operations(world) if one.action is Action.TERMINATE]
+    assert sorted(one.ids() for one in endings) == [[first.id], [second.id]]
+
+
+def test_an_event_that_comes_again_before_the_node_was_marked_is_harmless() -> None:
+    world = World(SPOT)
+    [node] = world.ready(1, array="spot")
+    commit, written = world.repository.commit, []
+
+    def once(*writes: Write) -> None:
+        written.append(writes)
+        if len(written) > 1:
+            raise StoreThrottled("not now")
+        commit(*writes)
+
+    world.repository.commit = once  # type: ignore[method-assign]
+    with pytest.raises(StoreThrottled):
+        world.hear(interrupted=[node.instance_id])
+    world.repository.commit = commit  # type: ignore[method-assign]
+    assert world.nodes() == [node]
+    world.hear(interrupted=[node.instance_id])
+    world.clock.advance(60)
+    assert world.reconcile().resumed == 1
+    world.drive_all()
+    assert world.nodes() == []
     assert invariants.at_rest(world) == []
 
 

@@ -248,25 +248,29 @@ def test_an_instance_that_ends_while_its_node_is_prepared_is_left_to_the_launch(
     assert invariants.at_rest(world) == []
 
 
-def test_what_somebody_else_changes_meanwhile_is_left_to_them() -> None:
-    """The node begins to be reimaged between the look and the write."""
+@pytest.mark.parametrize(
+    ("action", "status"),
+    [(Action.REIMAGE, NodeStatus.ACQUIRING), (Action.TERMINATE, NodeStatus.TERMINATING)],
+)
+def test_what_somebody_else_changes_meanwhile_is_left_to_them(action: Action, status: NodeStatus) -> None:
+    """An action takes hold of the node between the look and the write."""
     world = World()
     [node] = world.ready(1)
     world.ec2.end(node.instance_id)
     world.clock.advance(ENDED)
-    nodes = world.repository.nodes
+    read = world.repository.nodes
 
-    def reimaged_then(*arguments: object) -> Sequence[Node]:
-        found = nodes(*arguments)  # type: ignore[arg-type]
-        world.repository.nodes = nodes  # type: ignore[method-assign]
-        world.manage(Action.REIMAGE, ids=[node.id])
+    def then_acted_on(*arguments: object) -> Sequence[Node]:
+        found = read(*arguments)  # type: ignore[arg-type]
+        world.repository.nodes = read  # type: ignore[method-assign]
+        world.manage(action, ids=[node.id])
         return found
 
-    world.repository.nodes = reimaged_then  # type: ignore[method-assign, assignment]
+    world.repository.nodes = then_acted_on  # type: ignore[method-assign, assignment]
     assert world.reconcile().failed == 0
-    assert only(world).status is NodeStatus.ACQUIRING
+    assert only(world).status is status
     world.drive_all()
-    assert only(world).status is NodeStatus.READY
+    assert [one.status for one in world.nodes()] == ([] if action is Action.TERMINATE else [NodeStatus.READY])
     assert invariants.at_rest(world) == []
 
 
