@@ -46,10 +46,11 @@ def look_at_instances(
     changed = 0
     for (cluster, operation_id), seen in launched.items():
         nodes = [one for one in _nodes(repository, cluster, operation_id) if one.instance_id in seen]
-        changed += observe(repository, clock, cluster, nodes, seen)
+        if nodes:
+            changed += observe(repository, clock, nodes[0].cluster, nodes, seen)
         leaving = [one for one in nodes if one.instance_id in interrupted and one.is_wanted]
         if leaving:
-            _end(repository, workflows, clock, operation_id, leaving)
+            _end(repository, workflows, clock, leaving)
         changed += len(leaving)
     return changed
 
@@ -60,12 +61,10 @@ def _nodes(repository: Repository, cluster: str, operation_id: str) -> Sequence[
     return nodes_of(repository, operation) if operation is not None else repository.nodes(cluster)
 
 
-def _end(
-    repository: Repository, workflows: Workflows, clock: Clock, operation_id: str, nodes: Sequence[Node]
-) -> None:
+def _end(repository: Repository, workflows: Workflows, clock: Clock, nodes: Sequence[Node]) -> None:
     """Terminate the nodes by an operation whose id follows from their instances: it is begun once."""
     instances = ",".join(sorted(node.instance_id for node in nodes))
-    identity = derived_operation_id(operation_id, f"interrupted {instances}")
+    identity = derived_operation_id(nodes[0].operation_id, f"interrupted {instances}")
     with suppress(WriteConflictError):
         ids = [node.id for node in nodes]
         begin(repository, workflows, clock, nodes[0].cluster, identity, Action.TERMINATE, ids)
