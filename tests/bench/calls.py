@@ -79,7 +79,10 @@ class _Pages:
 def measure(count: int) -> Cost:
     """Create so many nodes of one bucket by one request, and run its workflow until all are Ready."""
     world, store = World(), FakeDynamoDb()
-    ports: Any = (DynamoDbRepository(_any(store), "table"), Ec2Compute(_any(_InProcessEc2(world.ec2))))
+    ports: Any = (
+        DynamoDbRepository(_any(store), "table"),
+        Ec2Compute(_any(_InProcessEc2(world.ec2)), "table"),
+    )
     world.repository, world.compute = ports
     world.put({"nodearrays": [nodearray()]})
     _reset(store)

@@ -22,7 +22,7 @@ from paddock.ports.compute import (
     RefusalKind,
 )
 from tests.emulator.ec2_server import Ec2Server, serving
-from tests.fakes.compute import FakeCompute
+from tests.fakes.compute import DEPLOYMENT, FakeCompute
 from tests.fakes.ec2 import ANSWER_LOST, FakeEc2, Settings
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ def cloud(request: pytest.FixtureRequest) -> Cloud:
     if request.param == "fake":
         return Cloud(FakeCompute(ec2), ec2, clock)
     request.getfixturevalue("server").fake = ec2
-    return Cloud(Ec2Compute(request.getfixturevalue("client")), ec2, clock)
+    return Cloud(Ec2Compute(request.getfixturevalue("client"), DEPLOYMENT), ec2, clock)
 
 
 # Launch.
@@ -420,6 +420,53 @@ def test_launched_by_shows_terminated_instances_while_the_cloud_does(cloud: Clou
     assert found[ids[1]].state is InstanceState.RUNNING
 
 
+def test_launched_in_finds_what_this_deployment_launched_in_one_cluster(cloud: Cloud) -> None:
+    ids = cloud.launch(2) + cloud.launch(1, attempt=1, operation_id="operation-2")
+    cloud.launch(2, attempt=2, cluster="beta")
+    tag(cloud, cloud.launch(1, attempt=3), "deployment", "another")
+    cloud.ec2.end(ids[0])
+    cloud.clock.advance(30)
+    found = {instance.id: instance for instance in cloud.compute.launched_in("alpha")}
+    assert found.keys() == set(ids)
+    assert [found[id_].state.value for id_ in ids] == ["terminated", "running", "running"]
+    assert [found[id_].operation_id for id_ in ids] == ["operation-1", "operation-1", "operation-2"]
+    assert cloud.compute.launched_in("gamma") == []
+
+
+def test_clusters_are_those_with_instances_of_this_deployment_that_have_not_ended(cloud: Cloud) -> None:
+    assert set(cloud.compute.clusters()) == set()
+    cloud.launch(2)
+    ended = cloud.launch(2, attempt=1, cluster="beta")
+    stopped = cloud.launch(1, attempt=2, cluster="gamma")
+    tag(cloud, cloud.launch(1, attempt=3, cluster="delta"), "deployment", "another")
+    tag(cloud, cloud.launch(1, attempt=4, cluster="epsilon"), "cluster", "")
+    cloud.compute.terminate(ended)
+    cloud.compute.stop(stopped)
+    cloud.clock.advance(30)
+    assert set(cloud.compute.clusters()) == {"alpha", "gamma"}
+
+
+def test_an_instance_tells_when_and_for_what_it_was_launched(cloud: Cloud) -> None:
+    now = int(cloud.clock()) * 1_000_000_000
+    [id_] = cloud.launch(1)
+    cloud.clock.advance(100)
+    instance = cloud.compute.describe([id_])[id_]
+    assert (instance.launched_at, instance.cluster, instance.operation_id) == (now, "alpha", "operation-1")
+
+
+@pytest.mark.parametrize("deployment", ["another", ""])
+def test_what_another_deployment_launched_is_for_nothing_of_ours(cloud: Cloud, deployment: str) -> None:
+    [id_] = cloud.launch(1)
+    tag(cloud, [id_], "deployment", deployment)
+    instance = cloud.compute.describe([id_])[id_]
+    assert (instance.cluster, instance.operation_id) == ("", "")
+
+
+def tag(cloud: Cloud, ids: list[str], name: str, value: str) -> None:
+    tags = [{"Key": f"paddock:{name}", "Value": value}]
+    cloud.ec2.call("CreateTags", {"Resources": ids, "Tags": tags})
+
+
 def test_thousands_are_launched_described_found_and_ended(cloud: Cloud) -> None:
     ids = cloud.launch(2500)
     cloud.ec2.protect(ids[1200])
@@ -523,11 +570,23 @@ EVERY_CALL = pytest.mark.parametrize(
         ("CreatePlacementGroup", lambda compute: compute.launch(request(placement_group="ring"))),
         ("DescribeInstances", lambda compute: compute.describe([UNKNOWN])),
         ("DescribeInstances", lambda compute: compute.launched_by("alpha", "operation-1")),
+        ("DescribeInstances", lambda compute: compute.launched_in("alpha")),
+        ("DescribeInstances", lambda compute: compute.clusters()),
         ("TerminateInstances", lambda compute: compute.terminate([UNKNOWN])),
         ("DeletePlacementGroup", lambda compute: compute.delete_placement_group("ring")),
         ("DescribeInstanceTypes", lambda compute: compute.machine_facts(["c5.large"])),
     ],
-    ids=["launch", "group", "describe", "launched_by", "terminate", "delete_group", "machine_facts"],
+    ids=[
+        "launch",
+        "group",
+        "describe",
+        "launched_by",
+        "launched_in",
+        "clusters",
+        "terminate",
+        "delete_group",
+        "machine_facts",
+    ],
 )
 
 

@@ -38,7 +38,8 @@ BUCKET = "paddock-artifacts"
 DEPLOYED = ("template.yaml", "functions", "layers")
 # What the template and its deployment use. EC2 is the simulator's.
 SERVICES = (
-    "apigateway,cloudformation,dynamodb,iam,lambda,logs,monitoring,s3,scheduler,secretsmanager,sqs,states,sts"
+    "apigateway,cloudformation,dynamodb,events,iam,lambda,logs,monitoring,s3,scheduler,secretsmanager,sqs,"
+    "states,sts"
 )
 # The emulator writes its state when it ends; without that there is nothing to wait for.
 STOP_SECONDS = {True: 60, False: 1}
@@ -130,6 +131,7 @@ class Stack:
             self._deploy()
         template = load_template()
         complete_api(self.aws("apigateway"), template, STACK_NAME, STAGE, self._function_arns())
+        self._allow_batches()
         self._put_credentials()
         record.write_text(fingerprint)
 
@@ -299,6 +301,18 @@ class Stack:
             for resource in page["StackResourceSummaries"]
             if resource["ResourceType"] == "AWS::Lambda::Function"
         }
+
+    def _allow_batches(self) -> None:
+        """On AWS ``sqs:SendMessage`` allows batches too; the emulator asks for an action of their own."""
+        policy = {
+            "Version": "2012-10-17",
+            "Statement": [{"Effect": "Allow", "Action": "sqs:SendMessageBatch", "Resource": "*"}],
+        }
+        function = self._function_arns()["Reconcile"]
+        role = self.aws("lambda").get_function_configuration(FunctionName=function)["Role"]
+        self.aws("iam").put_role_policy(
+            RoleName=role.rpartition("/")[2], PolicyName="batches", PolicyDocument=json.dumps(policy)
+        )
 
     def _put_credentials(self) -> None:
         """Replace the generated password by a known one, before anything has read it."""

@@ -12,6 +12,7 @@ from paddock import bootstrap
 from paddock.service.authentication import Authenticator
 from paddock.settings import Settings
 from tests.emulator.template import load_template
+from tests.fakes.parts import FakeParts
 from tests.fakes.world import CLUSTER, REGION
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ def serve(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         ("compute", world.compute),
         ("workflows", world.workflows),
         ("account_quotas", world.quotas),
+        ("parts", FakeParts()),
         ("_authenticator", Authenticator(LocalCredentials(), world.clock)),
     ):
         monkeypatch.setattr(bootstrap, name, lambda made=made: made)

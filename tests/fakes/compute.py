@@ -15,6 +15,7 @@ from paddock.ports.compute import (
     Refusal,
     RefusalKind,
 )
+from tests.fakes.clock import SECOND
 from tests.fakes.ec2 import ANSWER_LOST, MAX_IDS, Ec2Error
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from tests.fakes.ec2 import FakeEc2, Params
 
 UNKNOWN_INSTANCE = "InvalidInstanceID"
+DEPLOYMENT = "paddock-here"
+LIVING = ["pending", "running", "stopping", "stopped"]
 
 
 class FakeCompute:
@@ -70,9 +73,19 @@ class FakeCompute:
 
     def launched_by(self, cluster: str, operation_id: str) -> Sequence[Instance]:
         """See the port."""
-        tags = {"paddock:cluster": cluster, "paddock:operation": operation_id}
-        filters = [{"Name": f"tag:{key}", "Values": [value]} for key, value in tags.items()]
-        asked: Params = {"Filters": filters}
+        return self._filtered({"tag:paddock:cluster": [cluster], "tag:paddock:operation": [operation_id]})
+
+    def launched_in(self, cluster: str) -> Sequence[Instance]:
+        """See the port."""
+        return self._filtered({"tag:paddock:deployment": [DEPLOYMENT], "tag:paddock:cluster": [cluster]})
+
+    def clusters(self) -> Collection[str]:
+        """See the port."""
+        found = self._filtered({"tag:paddock:deployment": [DEPLOYMENT], "instance-state-name": LIVING})
+        return {instance.cluster for instance in found} - {""}
+
+    def _filtered(self, filters: Mapping[str, list[str]]) -> list[Instance]:
+        asked: Params = {"Filters": [{"Name": name, "Values": values} for name, values in filters.items()]}
         found: list[Instance] = []
         while True:
             answer = self._call("DescribeInstances", asked)
@@ -165,6 +178,7 @@ def _fleet(request: LaunchRequest) -> Params:
     market = "spot" if request.interruptible else "on-demand"
     placement = {"Placement": {"GroupName": request.placement_group}} if request.placement_group else {}
     tags = [
+        {"Key": "paddock:deployment", "Value": DEPLOYMENT},
         {"Key": "paddock:cluster", "Value": request.cluster},
         {"Key": "paddock:operation", "Value": request.operation_id},
     ]
@@ -198,18 +212,23 @@ def _fleet(request: LaunchRequest) -> Params:
 
 
 def _instances(answer: Params) -> list[Instance]:
-    return [
-        Instance(
-            id=item["InstanceId"],
-            state=InstanceState(item["State"]["Name"]),
-            private_ip=item.get("PrivateIpAddress", ""),
-            private_dns_name=item["PrivateDnsName"],
-            public_dns_name=item["PublicDnsName"],
-            state_reason=item.get("StateReason", {}).get("Message", ""),
-        )
-        for reservation in answer["Reservations"]
-        for item in reservation["Instances"]
-    ]
+    return [_instance(item) for group in answer["Reservations"] for item in group["Instances"]]
+
+
+def _instance(item: Params) -> Instance:
+    tags = {tag["Key"]: tag["Value"] for tag in item["Tags"]}
+    ours = tags if tags.get("paddock:deployment") == DEPLOYMENT else {}
+    return Instance(
+        id=item["InstanceId"],
+        state=InstanceState(item["State"]["Name"]),
+        private_ip=item.get("PrivateIpAddress", ""),
+        private_dns_name=item["PrivateDnsName"],
+        public_dns_name=item["PublicDnsName"],
+        state_reason=item.get("StateReason", {}).get("Message", ""),
+        launched_at=int(item["LaunchTime"].timestamp()) * SECOND,
+        cluster=ours.get("paddock:cluster", ""),
+        operation_id=ours.get("paddock:operation", ""),
+    )
 
 
 def _without_unknown(ids: list[str], error: Ec2Error) -> list[str]:

@@ -19,8 +19,8 @@ NODE = {
     "Acquiring": ("Preparing", "Failed", "Terminating"),
     "Preparing": ("Ready", "Deallocated", "Failed", "Terminating"),
     "Ready": ("Acquiring", "Deallocated", "Failed", "Terminating"),
-    "Deallocated": ("Preparing", "Terminating"),
-    "Failed": ("Acquiring", "Terminating", NOTHING),
+    "Deallocated": ("Preparing", "Failed", "Terminating"),
+    "Failed": ("Acquiring", "Terminating", "Off", NOTHING),
     "Terminating": ("Off", "Failed", NOTHING),
 }
 OPERATION = {

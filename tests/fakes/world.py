@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 from paddock.model.operation import ENDING, Action
@@ -11,9 +12,11 @@ from paddock.model.requests import (
     NodeManagementRequest,
     VirtualClusterWrite,
 )
-from paddock.ports.repository import Delete
+from paddock.ports.repository import Delete, Put
+from paddock.reconcile.fan_out import start_run
+from paddock.reconcile.instance_events import look_at_instances
 from paddock.reconcile.quotas import refresh_quotas
-from paddock.reconcile.run import reconcile
+from paddock.reconcile.run import Report, reconcile
 from paddock.service.clusters import put_cluster
 from paddock.service.create_nodes import create_nodes
 from paddock.service.manage_nodes import manage_nodes
@@ -30,22 +33,22 @@ from paddock.service.virtual_clusters import (
 from tests.fakes.clock import ManualClock
 from tests.fakes.compute import FakeCompute
 from tests.fakes.ec2 import FakeEc2
+from tests.fakes.parts import FakeParts
 from tests.fakes.quotas import FakeQuotas
+from tests.fakes.repository import FakeRepository
 from tests.fakes.transitions import StrictRepository
 from tests.fakes.workflows import FakeWorkflows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from paddock.model.cluster import Cluster
     from paddock.model.node import Node
     from paddock.model.operation import Operation
     from paddock.model.virtual_cluster import VirtualCluster
     from paddock.ports.repository import Record
-    from paddock.reconcile.run import Report
     from paddock.service.create_nodes import Added
     from paddock.service.manage_nodes import NodeResult
-    from tests.fakes.repository import FakeRepository
 
 REGION = "us-east-1"
 CLUSTER = "demo"
@@ -138,14 +141,31 @@ class World:
         refresh_quotas(self.repository, self.quotas, self.clock)
 
     def reconcile(self) -> Report:
-        return reconcile(self.repository, self.compute, self.workflows, self.quotas, self.clock)
+        """One whole run of the reconciler, all of its parts added up."""
+        parts = FakeParts()
+        start_run(self.repository, self.compute, parts, self.quotas, self.clock)
+        total = Report()
+        for part in parts.take():
+            done = reconcile(self.repository, self.compute, self.workflows, self.clock, part)
+            total = Report(*(a + b for a, b in zip(astuple(total), astuple(done), strict=True)))
+        return total
+
+    def hear(self, *instance_ids: str, interrupted: Collection[str] = ()) -> int:
+        """EC2 tells of its instances, in one batch."""
+        ports = self.repository, self.compute, self.workflows, self.clock
+        return look_at_instances(*ports, {*instance_ids, *interrupted}, interrupted)
 
     def nodes(self) -> Sequence[Node]:
         return self.repository.nodes(CLUSTER)
 
+    def plant(self, *records: Record) -> None:
+        """Write records, as no use case does."""
+        for record in records:
+            FakeRepository.commit(self.repository, Put(record, was=None))
+
     def forget(self, *records: Record) -> None:
         """Remove records, as no use case does."""
-        self.repository.commit(*(Delete(record) for record in records))
+        FakeRepository.commit(self.repository, *(Delete(record) for record in records))
 
     def operation(self, operation_id: str) -> Operation:
         found = self.repository.operation(operation_id)

@@ -104,13 +104,17 @@ def test_functions_that_no_client_waits_for_do_not_fail_unheard() -> None:
         if resource["Properties"]["Handler"].startswith(("api.", "authorizer.")):
             continue
         destinations = resource["Properties"].get("EventInvokeConfig", {}).get("DestinationConfig", {})
-        queue = destinations.get("OnFailure", {}).get("Destination", {}).get("Fn::GetAtt", [None])[0]
-        assert name in watched or queue in queues, f"{name} fails unheard"
+        kept = {destinations.get("OnFailure", {}).get("Destination", {}).get("Fn::GetAtt", [None])[0]}
+        for event in resource["Properties"].get("Events", {}).values():
+            if event["Type"] == "SQS":
+                source = RESOURCES[event["Properties"]["Queue"]["Fn::GetAtt"][0]]["Properties"]
+                kept.add(source["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0])
+        assert name in watched or kept & queues, f"{name} fails unheard"
 
 
 def test_what_the_schedule_cannot_deliver_is_kept_too() -> None:
     properties = RESOURCES["Reconcile"]["Properties"]
-    queue = {"Fn::GetAtt": ["FailedReconciliations", "Arn"]}
+    queue = {"Fn::GetAtt": ["DeadLetters", "Arn"]}
     assert properties["EventInvokeConfig"]["DestinationConfig"]["OnFailure"]["Destination"] == queue
     (event,) = properties["Events"].values()
     assert event["Properties"]["DeadLetterConfig"] == {"Arn": queue}

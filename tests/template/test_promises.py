@@ -102,5 +102,53 @@ def test_reconciliation_can_be_switched_off_and_does_not_overlap() -> None:
     assert properties["Timeout"] < 60
 
 
+CONSUMERS = {"ReconcilePart": "ReconcileParts", "InstanceEvents": "InstanceEventsQueue"}
+
+
+@pytest.mark.parametrize("name", CONSUMERS)
+def test_a_queue_outlasts_its_function_and_keeps_what_failed(name: str) -> None:
+    properties, queue = RESOURCES[name]["Properties"], RESOURCES[CONSUMERS[name]]["Properties"]
+    (event,) = properties["Events"].values()
+    assert event["Properties"]["Queue"] == {"Fn::GetAtt": [CONSUMERS[name], "Arn"]}
+    assert queue["VisibilityTimeout"] > properties["Timeout"]
+    assert (
+        queue["MessageRetentionPeriod"]
+        > queue["VisibilityTimeout"] * queue["RedrivePolicy"]["maxReceiveCount"]
+    )
+    assert queue["RedrivePolicy"]["deadLetterTargetArn"] == {"Fn::GetAtt": ["DeadLetters", "Arn"]}
+    assert queue["SqsManagedSseEnabled"] is True
+
+
+def test_a_slow_cluster_holds_up_no_other_and_all_together_no_function_of_the_api() -> None:
+    properties = RESOURCES["ReconcilePart"]["Properties"]
+    (event,) = properties["Events"].values()
+    assert event["Properties"]["BatchSize"] == 1
+    assert event["Properties"]["ScalingConfig"]["MaximumConcurrency"] <= 50
+    # Cut off before the next run sends the same part.
+    assert properties["Timeout"] < 60
+
+
+RULES = [name for name, resource in RESOURCES.items() if resource["Type"] == "AWS::Events::Rule"]
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_events_reach_their_queue_or_the_dead_letters(name: str) -> None:
+    (target,) = RESOURCES[name]["Properties"]["Targets"]
+    assert target["Arn"] == {"Fn::GetAtt": ["InstanceEventsQueue", "Arn"]}
+    assert target["DeadLetterConfig"] == {"Arn": {"Fn::GetAtt": ["DeadLetters", "Arn"]}}
+    (statement,) = RESOURCES["InstanceEventsPolicy"]["Properties"]["PolicyDocument"]["Statement"]
+    assert statement["Principal"] == {"Service": "events.amazonaws.com"}
+    assert {"Fn::GetAtt": [name, "Arn"]} in statement["Condition"]["ArnEquals"]["aws:SourceArn"]
+
+
+def test_the_rules_are_about_ends_and_interruptions_alone() -> None:
+    """A launch of 10,000 must not cost 20,000 events that nobody needs."""
+    patterns = [RESOURCES[name]["Properties"]["EventPattern"] for name in RULES]
+    assert {json.dumps(pattern["detail"]) for pattern in patterns} == {
+        '{"state": ["stopped", "terminated"]}',
+        '{"instance-action": ["terminate"]}',
+    }
+
+
 def test_outputs_say_where_things_are() -> None:
     assert DOCUMENT["Outputs"].keys() >= {"ApiUrl", "CredentialsSecretArn", "TableName", "StateMachineArn"}

@@ -25,6 +25,7 @@ OUTSIDE = {
     "mypy_boto3_ec2": {"adapters"},
     "mypy_boto3_secretsmanager": {"adapters"},
     "mypy_boto3_service_quotas": {"adapters"},
+    "mypy_boto3_sqs": {"adapters"},
     "mypy_boto3_stepfunctions": {"adapters"},
     "pydantic": {"adapters", "http", "model"},
     "pydantic_core": {"http"},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
@@ -11,6 +11,7 @@ import pytest
 from paddock.errors import DuplicateRequest, NotFound, PaddockError, RevisionConflict
 from paddock.model.node import NodeStatus
 from paddock.model.operation import Action, Operation, OperationState
+from paddock.ports.repository import Put
 from tests.fakes import invariants
 from tests.fakes.compute import FakeCompute
 from tests.fakes.repository import FakeRepository
@@ -92,6 +93,12 @@ class _Compute(FakeCompute):
 
     def launched_by(self, cluster: str, operation_id: str) -> Sequence[Instance]:
         return self._outside.call(lambda: super(_Compute, self).launched_by(cluster, operation_id))
+
+    def launched_in(self, cluster: str) -> Sequence[Instance]:
+        return self._outside.call(lambda: super(_Compute, self).launched_in(cluster))
+
+    def clusters(self) -> Collection[str]:
+        return self._outside.call(lambda: super(_Compute, self).clusters())
 
     def _each(self, operation: str, instance_ids: Collection[str]) -> Mapping[str, str]:
         return self._outside.call(lambda: super(_Compute, self)._each(operation, instance_ids))
@@ -286,6 +293,76 @@ def _off() -> World:
     return world
 
 
+def _reconcile(world: World) -> None:
+    world.reconcile()
+
+
+def _changed_by_hand() -> World:
+    """One instance was ended, one was stopped, and one runs on."""
+    world = _ready(3)()
+    world.clock.advance(ROUND_SECONDS)
+    ended, stopped, _ = (node.instance_id for node in world.nodes())
+    world.ec2.end(ended)
+    world.ec2.call("StopInstances", {"InstanceIds": [stopped]})
+    world.clock.advance(ROUND_SECONDS)
+    return world
+
+
+def _out_of_sight() -> World:
+    """An instance that was missed long ago for the first time, and is missed again."""
+    world = _ready(2)()
+    world.ec2.lose(world.nodes()[0].instance_id)
+    world.reconcile()
+    world.clock.advance(LONG_SECONDS)
+    return world
+
+
+def _back_in_sight() -> World:
+    """Instances that come back after their nodes were given up."""
+    world = _ready(2)()
+    there = world.ec2.snapshot()
+    for node in world.nodes():
+        world.ec2.lose(node.instance_id)
+    world.reconcile()
+    world.clock.advance(LONG_SECONDS)
+    world.reconcile()
+    world.ec2.restore(there)
+    return world
+
+
+def _miscounted() -> World:
+    world = _ready(3)()
+    ledger = world.repository.ledger("demo")
+    assert ledger is not None
+    wrong = replace(ledger, buckets={}, names={}, revision=ledger.revision + 1)
+    world.repository.commit(Put(wrong, was=ledger))
+    world.clock.advance(LONG_SECONDS)
+    return world
+
+
+def _would_not_end() -> World:
+    """A node whose termination failed, since its instance was protected; which has ended by now."""
+    world = _ready(1)()
+    [node] = world.nodes()
+    world.ec2.protect(node.instance_id)
+    operation, _ = world.terminate(ids=[node.id])
+    world.drive(operation)
+    world.ec2.end(node.instance_id)
+    world.clock.advance(ROUND_SECONDS)
+    return world
+
+
+def _hear(world: World) -> None:
+    world.hear(*(node.instance_id for node in world.nodes()))
+
+
+def _interrupt(world: World) -> None:
+    """Instances 1 and 2 will be interrupted; their nodes are gone where it was heard before."""
+    ids = [node.instance_id for node in world.nodes() if node.name != "ondemand-3"]
+    world.hear(interrupted=ids)
+    world.drive_all()
+
+
 def _statuses(world: World) -> list[str]:
     return sorted(node.status.value for node in world.nodes())
 
@@ -300,6 +377,7 @@ def _free(world: World) -> int:
 
 
 FAILED, READY = NodeStatus.FAILED, NodeStatus.READY
+BY_HAND = sorted([NodeStatus.DEALLOCATED, FAILED, READY])
 SCENARIOS = {
     "create": Scenario(
         _short_of_capacity,
@@ -372,6 +450,23 @@ SCENARIOS = {
         _release_and_end,
         _release_and_end,
         lambda world: len(world.alive()) == _free(world) == 1,
+    ),
+    "observe": Scenario(
+        _changed_by_hand, _reconcile, _reconcile, lambda world: _statuses(world) == BY_HAND, timely=True
+    ),
+    "observe, not seen": Scenario(
+        _out_of_sight, _reconcile, _reconcile, lambda world: _statuses(world) == [FAILED, READY]
+    ),
+    "observe, ended at last": Scenario(
+        _would_not_end, _reconcile, _reconcile, lambda world: not world.nodes(), timely=True
+    ),
+    "orphans": Scenario(_back_in_sight, _reconcile, _reconcile, lambda world: not world.existing()),
+    "counters": Scenario(_miscounted, _reconcile, _reconcile, lambda world: len(world.alive()) == 3),
+    "hear of ended instances": Scenario(
+        _changed_by_hand, _hear, _hear, lambda world: _statuses(world) == BY_HAND, timely=True
+    ),
+    "hear of interruptions": Scenario(
+        _ready(3), _interrupt, _interrupt, lambda world: len(world.alive()) == len(world.nodes()) == 1
     ),
 }
 EACH = pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)

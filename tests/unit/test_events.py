@@ -88,7 +88,12 @@ def test_every_event_gets_the_answer_that_it_is_an_example_of(world: World) -> N
 
 
 def test_every_event_file_is_replayed() -> None:
-    replayed = {f"{folder}/{name}" for folder, name, _ in STORY if name} | {"authorizer", "reconcile"}
+    replayed = {f"{folder}/{name}" for folder, name, _ in STORY if name} | {
+        "authorizer",
+        "instance_events",
+        "reconcile",
+        "reconcile_part",
+    }
     assert {str(path.relative_to(EVENTS).with_suffix("")) for path in EVENTS.rglob("*.json")} == replayed
 
 
@@ -103,4 +108,13 @@ def test_the_authorizer_lets_the_local_user_use_every_route_of_the_stage() -> No
 
 @pytest.mark.usefixtures("world")
 def test_the_schedule_runs_the_reconciler() -> None:
-    assert replay("reconcile", "schedule.reconcile")["failed"] == 0
+    replay("api/put_cluster", "api.put_cluster")
+    assert replay("reconcile", "schedule.reconcile") == {"parts": 1}
+    answer = replay("reconcile_part", "schedule.reconcile_part")
+    assert (answer["seen"], answer["failed"]) == (0, 0)
+
+
+@pytest.mark.usefixtures("world")
+def test_events_of_instances_that_are_not_ours_change_nothing() -> None:
+    answer = replay("instance_events", "schedule.instance_events")
+    assert answer == {"instances": 2, "changed": 0}

@@ -6,7 +6,7 @@ import importlib
 import json
 import sys
 from collections import defaultdict
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,9 +21,10 @@ from paddock.reconcile.expire import STUCK_AFTER_NS
 from paddock.reconcile.run import Report
 from paddock.service.observation import failed
 from paddock.tasks import task
-from schedule.reconcile import METRICS
+from schedule.reconcile_part import METRICS
 from tests.fakes.api import Context
 from tests.fakes.dynamodb import FakeDynamoDb
+from tests.fakes.parts import FakeParts
 from tests.fakes.world import CLUSTER, REGION, World, nodearray
 from tests.unit.test_events import event
 
@@ -80,7 +81,12 @@ class Watched:
         return operation_id
 
     def reconcile(self) -> None:
+        """One whole run, with its parts one after another."""
+        parts = FakeParts()
+        self.monkeypatch.setattr(bootstrap, "parts", lambda: parts)
         self.call("schedule.reconcile", event("reconcile"))
+        for part in parts.take():
+            self.call("schedule.reconcile_part", {"Records": [{"body": json.dumps(asdict(part))}]})
 
     def emitted(self) -> dict[str, list[tuple[dict[str, str], str, float]]]:
         """By metric: the dimensions, the unit, and the sum of each line's values."""
@@ -190,6 +196,32 @@ def leave_a_claim(watched: Watched) -> None:
     watched.reconcile()
 
 
+def stop_by_hand(watched: Watched) -> None:
+    watched.ready(1)
+    watched.world.ec2.call("StopInstances", {"InstanceIds": sorted(watched.world.alive())})
+    watched.world.clock.advance(120)
+    watched.reconcile()
+
+
+def leave_idle(watched: Watched) -> None:
+    stored = watched.world.repository.cluster(CLUSTER)
+    assert stored is not None
+    watched.world.put({"nodearrays": [nodearray()], "idleTimeoutSeconds": 60}, stored.revision)
+    watched.ready(2)
+    watched.world.clock.advance(60)
+    watched.reconcile()
+
+
+def lose_count(watched: Watched) -> None:
+    watched.ready(1)
+    ledger = watched.world.repository.ledger(CLUSTER)
+    assert ledger is not None
+    wrong = replace(ledger, buckets={}, revision=ledger.revision + 1)
+    watched.world.repository.commit(Put(wrong, was=ledger))
+    watched.world.clock.advance(180)
+    watched.reconcile()
+
+
 def launch_what_comes_into_sight_too_late(watched: Watched) -> None:
     watched.world.ec2.configure(describe_lag_seconds=400)
     operation_id = watched.create(2)
@@ -246,6 +278,9 @@ SCENARIOS: dict[Metric, tuple[Callable[[Watched], None], float]] = {
     Metric.PLACEMENT_GROUPS_TIDIED: (leave_a_placement_group, 1),
     Metric.VIRTUAL_CLUSTERS_RELAUNCHED: (launch_again_for_a_virtual_cluster, 1),
     Metric.CLAIMS_RELEASED: (leave_a_claim, 1),
+    Metric.INSTANCES_NOTICED: (stop_by_hand, 1),
+    Metric.NODES_IDLE: (leave_idle, 2),
+    Metric.LEDGERS_MENDED: (lose_count, 1),
     Metric.NODES_LAUNCHED: (launch_three, 3),
     Metric.NODES_FAILED: (be_short(0), 2),
     Metric.NODES_LOST: (lose("ondemand"), 1),
@@ -264,7 +299,7 @@ def test_a_metric_is_written_when_what_it_counts_happens(watched: Watched, metri
     happen(watched)
     unit = "Seconds" if metric is Metric.OPERATION_SECONDS else "Count"
     scopes = [ALL, OF_THE_CLUSTER] if metric in BY_CLUSTER else [ALL]
-    found = watched.emitted()[metric]
+    found = [line for line in watched.emitted()[metric] if line[-1]]
     assert sorted(found, key=lambda line: len(line[0])) == [(scope, unit, number) for scope in scopes]
 
 

@@ -162,7 +162,8 @@ def test_what_a_dead_execution_launched_unheard_is_ended() -> None:
     world.step("launch", operation.id)
     world.workflows.live.clear()
     world.clock.advance(OVERDUE)
-    world.ec2.fail_next("DescribeInstances", "RequestLimitExceeded")
+    # It fails for the listing of all clusters, and then for the operation.
+    world.ec2.fail_next("DescribeInstances", "RequestLimitExceeded", times=2)
     world.reconcile()
     assert world.operation(operation.id).is_running
     world.reconcile()

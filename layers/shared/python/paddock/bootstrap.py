@@ -15,9 +15,10 @@ from paddock.adapters.dynamodb.metered import MeteredRepository
 from paddock.adapters.ec2 import Ec2Compute
 from paddock.adapters.secrets import SecretCredentials
 from paddock.adapters.service_quotas import ServiceQuotas
+from paddock.adapters.sqs import SqsParts, parse_part
 from paddock.adapters.step_functions import StepFunctionsWorkflows
 from paddock.adapters.system_clock import SystemClock
-from paddock.reconcile import run
+from paddock.reconcile import fan_out, instance_events, run
 from paddock.service import (
     authentication,
     cluster_status,
@@ -35,7 +36,7 @@ from paddock.service.steps import finish, launch, poll, terminate
 from paddock.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from paddock.model.cluster import Cluster
     from paddock.model.node import Node
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from paddock.model.virtual_cluster import VirtualCluster, VirtualClusterChange
     from paddock.ports.clock import Clock
     from paddock.ports.compute import Compute
+    from paddock.ports.parts import Parts
     from paddock.ports.quotas import AccountQuotas
     from paddock.ports.repository import Repository
     from paddock.ports.workflows import Workflows
@@ -91,7 +93,14 @@ def workflows() -> Workflows:
 @cache
 def compute() -> Compute:
     """The cloud."""
-    return Ec2Compute(boto3.client("ec2", config=_EC2_CALLS))
+    # Instances belong to the table that has their records, and to no other in the account.
+    return Ec2Compute(boto3.client("ec2", config=_EC2_CALLS), settings().table_name)
+
+
+@cache
+def parts() -> Parts:
+    """The queue of the reconciler."""
+    return SqsParts(boto3.client("sqs", config=_API_CALLS), settings().parts_queue_url)
 
 
 @cache
@@ -237,6 +246,17 @@ def finish_step(operation_id: str, polls: int) -> Outcome:
     return finish.finish(repository(), compute(), workflows(), clock(), operation_id, polls)
 
 
-def reconcile() -> run.Report:
-    """See ``reconcile.run``."""
-    return run.reconcile(repository(), compute(), workflows(), account_quotas(), clock())
+def start_reconciliation() -> int:
+    """See ``reconcile.fan_out.start_run``."""
+    return fan_out.start_run(repository(), compute(), parts(), account_quotas(), clock())
+
+
+def reconcile(message: str) -> run.Report:
+    """See ``reconcile.run``; ``message`` is what ``parts`` put into the queue."""
+    return run.reconcile(repository(), compute(), workflows(), clock(), parse_part(message))
+
+
+def look_at_instances(instance_ids: Collection[str], interrupted: Collection[str]) -> int:
+    """See ``reconcile.instance_events``."""
+    ports = repository(), compute(), workflows(), clock()
+    return instance_events.look_at_instances(*ports, instance_ids, interrupted)

@@ -15,6 +15,7 @@ class Settings:
     default_cluster: str
     credentials_secret_arn: str
     region: str
+    parts_queue_url: str = ""
 
     @classmethod
     def from_environment(cls) -> Settings:
@@ -25,4 +26,5 @@ class Settings:
             default_cluster=os.environ.get("DEFAULT_CLUSTER", ""),
             credentials_secret_arn=os.environ.get("CREDENTIALS_SECRET_ARN", ""),
             region=os.environ.get("AWS_REGION", "us-east-1"),
+            parts_queue_url=os.environ.get("PARTS_QUEUE_URL", ""),
         )

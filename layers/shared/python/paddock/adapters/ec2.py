@@ -3,6 +3,9 @@
 A launch is one ``CreateFleet`` of type ``instant`` over a launch template that exists beforehand. Reads and
 terminations go in the largest batches that EC2 takes. Of EC2's error codes only those named here are
 translated; any other is raised as it came.
+
+Instances are tagged with their deployment, cluster and operation. Several deployments may share an account,
+and each has a cluster ``demo``: the first tag keeps them from taking each other's instances for lost ones.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ from typing import TYPE_CHECKING, cast
 from botocore.exceptions import ClientError, ConnectionError, HTTPClientError  # noqa: A004 - botocore's name
 
 from paddock.errors import ComputeThrottled, ComputeUnavailable, LaunchRefused
+from paddock.model.operation import SECOND_NS
 from paddock.ports.compute import (
     Instance,
     InstanceState,
@@ -40,9 +44,11 @@ if TYPE_CHECKING:
 
     from paddock.ports.compute import LaunchRequest
 
+DEPLOYMENT_TAG = "paddock:deployment"
 CLUSTER_TAG = "paddock:cluster"
 OPERATION_TAG = "paddock:operation"
 
+LIVING_STATES = ("pending", "running", "stopping", "stopped")
 IDS_PER_CALL = 1000
 FILTER_VALUES_PER_CALL = 200
 INSTANCE_TYPES_PER_CALL = 100
@@ -101,10 +107,14 @@ GROUP_UNKNOWN_CODE = "InvalidPlacementGroup.Unknown"
 
 
 class Ec2Compute:
-    """Launches, observes and ends EC2 instances through the given client, which does its own retries."""
+    """Launches, observes and ends EC2 instances through the given client, which does its own retries.
 
-    def __init__(self, client: EC2Client) -> None:
+    ``deployment`` tells its instances from those of others in the account.
+    """
+
+    def __init__(self, client: EC2Client, deployment: str) -> None:
         self._client = client
+        self._deployment = deployment
 
     def launch(self, request: LaunchRequest) -> LaunchResult:
         """Launch in one call; see the port.
@@ -115,7 +125,7 @@ class Ec2Compute:
             with _translated():
                 if request.placement_group:
                     self._make_group(request)
-                answer = self._client.create_fleet(**_fleet(request))
+                answer = self._client.create_fleet(**_fleet(request, self._deployment))
         except ClientError as error:
             refusal = _refusal(error)
             if refusal.kind is RefusalKind.CAPACITY:
@@ -156,6 +166,25 @@ class Ec2Compute:
                 {"Name": f"tag:{OPERATION_TAG}", "Values": [operation_id]},
             ]
         )
+
+    def launched_in(self, cluster: str) -> Sequence[Instance]:
+        """Ask by tag, 1,000 a page; see the port."""
+        return self._filtered(
+            [
+                {"Name": f"tag:{DEPLOYMENT_TAG}", "Values": [self._deployment]},
+                {"Name": f"tag:{CLUSTER_TAG}", "Values": [cluster]},
+            ]
+        )
+
+    def clusters(self) -> Collection[str]:
+        """Ask for all instances that have not ended, 1,000 a page; see the port."""
+        found = self._filtered(
+            [
+                {"Name": f"tag:{DEPLOYMENT_TAG}", "Values": [self._deployment]},
+                {"Name": "instance-state-name", "Values": list(LIVING_STATES)},
+            ]
+        )
+        return {instance.cluster for instance in found if instance.cluster}
 
     def terminate(self, instance_ids: Collection[str]) -> Mapping[str, str]:
         """End instances; see the port."""
@@ -255,7 +284,9 @@ class Ec2Compute:
                     break
                 rest = [id_ for id_ in rest if id_ not in named]
             else:
-                return [_instance(item) for group in answer["Reservations"] for item in group["Instances"]]
+                return [
+                    self._instance(item) for group in answer["Reservations"] for item in group["Instances"]
+                ]
         return [
             instance
             for batch in _batches(rest, FILTER_VALUES_PER_CALL)
@@ -266,15 +297,30 @@ class Ec2Compute:
         pages = self._client.get_paginator("describe_instances")
         with _translated():
             return [
-                _instance(item)
+                self._instance(item)
                 for page in pages.paginate(Filters=filters, PaginationConfig={"PageSize": IDS_PER_CALL})
                 for group in page["Reservations"]
                 for item in group["Instances"]
             ]
 
+    def _instance(self, item: InstanceTypeDef) -> Instance:
+        tags = {tag["Key"]: tag["Value"] for tag in item.get("Tags", ())}
+        is_ours = tags.get(DEPLOYMENT_TAG) == self._deployment
+        return Instance(
+            id=item["InstanceId"],
+            state=InstanceState(item["State"]["Name"]),
+            private_ip=item.get("PrivateIpAddress", ""),
+            private_dns_name=item.get("PrivateDnsName", ""),
+            public_dns_name=item.get("PublicDnsName", ""),
+            state_reason=item.get("StateReason", {}).get("Message", ""),
+            launched_at=int(item["LaunchTime"].timestamp()) * SECOND_NS,
+            cluster=tags.get(CLUSTER_TAG, "") if is_ours else "",
+            operation_id=tags.get(OPERATION_TAG, "") if is_ours else "",
+        )
 
-def _fleet(request: LaunchRequest) -> CreateFleetRequestTypeDef:
-    """Put the request as EC2 wants it, from ``request`` alone: the client token covers every field."""
+
+def _fleet(request: LaunchRequest, deployment: str) -> CreateFleetRequestTypeDef:
+    """Put the request as EC2 wants it, always in the same way: the client token covers every field."""
     overrides: list[FleetLaunchTemplateOverridesRequestTypeDef] = [
         {"InstanceType": cast("InstanceTypeType", request.instance_type), "SubnetId": subnet_id}
         for subnet_id in request.subnet_ids
@@ -285,6 +331,7 @@ def _fleet(request: LaunchRequest) -> CreateFleetRequestTypeDef:
         if request.placement_group:
             override["Placement"] = {"GroupName": request.placement_group}
     tags: list[TagTypeDef] = [
+        {"Key": DEPLOYMENT_TAG, "Value": deployment},
         {"Key": CLUSTER_TAG, "Value": request.cluster},
         {"Key": OPERATION_TAG, "Value": request.operation_id},
     ]
@@ -314,17 +361,6 @@ def _fleet(request: LaunchRequest) -> CreateFleetRequestTypeDef:
     else:
         fleet["OnDemandOptions"] = {"AllocationStrategy": "prioritized"}
     return fleet
-
-
-def _instance(item: InstanceTypeDef) -> Instance:
-    return Instance(
-        id=item["InstanceId"],
-        state=InstanceState(item["State"]["Name"]),
-        private_ip=item.get("PrivateIpAddress", ""),
-        private_dns_name=item.get("PrivateDnsName", ""),
-        public_dns_name=item.get("PublicDnsName", ""),
-        state_reason=item.get("StateReason", {}).get("Message", ""),
-    )
 
 
 def _facts(info: InstanceTypeInfoTypeDef) -> MachineFacts:

@@ -36,7 +36,11 @@ class InstanceState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:
-    """One instance as the cloud describes it. Addresses are empty until the cloud has given them."""
+    """One instance as the cloud describes it. Addresses are empty until the cloud has given them.
+
+    ``launched_at`` is in ns since the epoch. ``cluster`` and ``operation_id`` are what it was launched for,
+    and empty where this deployment did not launch it.
+    """
 
     id: str
     state: InstanceState
@@ -44,6 +48,9 @@ class Instance:
     private_dns_name: str = ""
     public_dns_name: str = ""
     state_reason: str = ""
+    launched_at: int = 0
+    cluster: str = ""
+    operation_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -136,6 +143,15 @@ class Compute(Protocol):
 
     def launched_by(self, cluster: str, operation_id: str) -> Sequence[Instance]:
         """Every instance tagged with this cluster and operation, terminated ones that still show included."""
+
+    def launched_in(self, cluster: str) -> Sequence[Instance]:
+        """Every instance that this deployment launched in a cluster, terminated ones that still show too.
+
+        One whose tags were changed by hand is not among them: only ``describe`` tells that one is not seen.
+        """
+
+    def clusters(self) -> Collection[str]:
+        """The clusters in which this deployment has instances that have not ended."""
 
     def terminate(self, instance_ids: Collection[str]) -> Mapping[str, str]:
         """End instances; any number of ids. Answers the refused ones with a reason, by id.

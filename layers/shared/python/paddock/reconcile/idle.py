@@ -10,9 +10,7 @@ from paddock.service.manage_nodes import manage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from paddock.model.cluster import Cluster
     from paddock.model.node import Node
-    from paddock.model.operation import Operation
     from paddock.ports.clock import Clock
     from paddock.ports.repository import Repository
     from paddock.ports.workflows import Workflows
@@ -26,20 +24,21 @@ def is_idle(node: Node, timeout_seconds: int, now: int) -> bool:
 
 
 def end_idle(
-    repository: Repository, workflows: Workflows, clock: Clock, cluster: Cluster, nodes: Sequence[Node]
-) -> Operation | None:
-    """End those of these nodes that are idle; answers the operation that does it.
+    repository: Repository, workflows: Workflows, clock: Clock, cluster: str, nodes: Sequence[Node]
+) -> int:
+    """End those of these nodes that are idle; answers how many are.
 
     A virtual cluster that claims one meanwhile keeps it.
     """
-    timeout = cluster.definition.idle_timeout_seconds
+    stored = repository.cluster(cluster)
+    timeout = stored.definition.idle_timeout_seconds if stored else 0
     ids = [node.id for node in nodes if is_idle(node, timeout, clock.now())]
     if not ids:
-        return None
+        return 0
 
     def select() -> list[Node]:
-        found = repository.nodes_by_id(cluster.name, ids)
+        found = repository.nodes_by_id(cluster, ids)
         return [node for node in found if is_idle(node, timeout, clock.now())]
 
-    operation, _ = manage(repository, workflows, clock, cluster.name, Action.TERMINATE, select)
-    return operation
+    operation, _ = manage(repository, workflows, clock, cluster, Action.TERMINATE, select)
+    return operation.total

@@ -1,28 +1,34 @@
-"""One run of the reconciler: each step looks at each running operation, and one failure stops no other.
+"""One part of a run of the reconciler. Where one of its steps fails, the others are done all the same.
 
-Then each cluster is looked at for placement groups that nodes have left and no operation could delete; and
-now and then the account's quotas are asked for.
+What is not done now is done by the next run, a minute later, so nothing is tried again here.
 """
 
 from __future__ import annotations
 
 import logging
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from paddock.errors import ComputeThrottled, ComputeUnavailable
 from paddock.ports.repository import WriteConflictError
 from paddock.reconcile.claims import release_stale_claims
+from paddock.reconcile.counters import mend
 from paddock.reconcile.expire import expire, is_stuck
 from paddock.reconcile.idle import end_idle
-from paddock.reconcile.quotas import refresh_quotas
+from paddock.reconcile.observe import is_watched, observe
+from paddock.reconcile.orphans import end_orphans
 from paddock.reconcile.resume import resume
 from paddock.service.healing import heal
 from paddock.service.placement_groups import delete_empty_groups
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from paddock.model.node import Node
     from paddock.ports.clock import Clock
-    from paddock.ports.compute import Compute
-    from paddock.ports.quotas import AccountQuotas
+    from paddock.ports.compute import Compute, Instance
+    from paddock.ports.parts import Part
     from paddock.ports.repository import Repository
     from paddock.ports.workflows import Workflows
 
@@ -31,9 +37,12 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Report:
-    """What one run did, in numbers of operations; ``tidied`` in numbers of placement groups.
+    """What was done, in numbers: of operations in ``seen``, ``resumed`` and ``expired``; of failed steps.
 
-    ``stuck`` have run long past their deadline; this run may have ended them.
+    ``stuck`` operations run long past their deadline; they may have been ended now. ``noticed`` are nodes
+    whose instance had ended or stopped, ``orphans`` instances that were ended, ``mended`` ledgers, ``tidied``
+    placement groups, ``healed`` virtual clusters that nodes are launched for, ``released`` claims that nobody
+    had confirmed, and ``idle`` nodes that are ended.
     """
 
     seen: int = 0
@@ -42,44 +51,28 @@ class Report:
     stuck: int = 0
     failed: int = 0
     tidied: int = 0
+    noticed: int = 0
+    orphans: int = 0
+    mended: int = 0
     healed: int = 0
     released: int = 0
+    idle: int = 0
 
 
 def reconcile(
-    repository: Repository, compute: Compute, workflows: Workflows, account: AccountQuotas, clock: Clock
+    repository: Repository, compute: Compute, workflows: Workflows, clock: Clock, part: Part
 ) -> Report:
-    """Bring every running operation back on its way. Two runs at once do no harm."""
+    """Bring an operation, a virtual cluster or a cluster back on its way. Done twice it does no harm."""
     report = Report()
-    for operation_id in repository.running_operations():
+    if part.operation_id:
         report.seen += 1
-        try:
-            _reconcile_operation(repository, compute, workflows, clock, operation_id, report)
-        except WriteConflictError:
-            # Somebody else has moved it on; the next run sees where to.
-            logger.info("operation changed meanwhile", extra={"operation_id": operation_id})
-        except Exception:  # one broken record or unknown error code must not hold up all others, each minute
-            report.failed += 1
-            logger.exception("operation not reconciled", extra={"operation_id": operation_id})
-    for name in repository.unmet_virtual_clusters():
-        try:
-            report.healed += heal(repository, workflows, clock, name) is not None
-        except Exception:
-            logger.exception("virtual cluster not healed", extra={"virtual_cluster": name})
-    for cluster in repository.clusters():
-        try:
-            report.tidied += delete_empty_groups(repository, compute, clock, cluster.name)
-            nodes = repository.nodes(cluster.name)
-            report.released += release_stale_claims(repository, clock, nodes)
-            end_idle(repository, workflows, clock, cluster, nodes)
-        except Exception:
-            logger.exception("cluster not tidied", extra={"cluster": cluster.name})
-    try:
-        refresh_quotas(repository, account, clock)
-    except WriteConflictError:
-        logger.info("quotas refreshed by another run meanwhile")
-    except Exception:
-        logger.exception("quotas not refreshed")
+        with _step("operation", report, part):
+            _reconcile_operation(repository, compute, workflows, clock, part.operation_id, report)
+    if part.virtual_cluster:
+        with _step("virtual cluster", report, part):
+            report.healed += heal(repository, workflows, clock, part.virtual_cluster) is not None
+    if part.cluster:
+        _reconcile_cluster(repository, compute, workflows, clock, part, report)
     return report
 
 
@@ -101,3 +94,63 @@ def _reconcile_operation(
         report.expired += 1
     elif resume(repository, workflows, clock, operation):
         report.resumed += 1
+
+
+def _reconcile_cluster(
+    repository: Repository,
+    compute: Compute,
+    workflows: Workflows,
+    clock: Clock,
+    part: Part,
+    report: Report,
+) -> None:
+    cluster = part.cluster
+    instances: Sequence[Instance] | None = None
+    # The cloud is listed before the records: what is launched in between is then not taken for an orphan.
+    with _step("list instances", report, part):
+        instances = compute.launched_in(cluster)
+    ledger = repository.ledger(cluster)
+    nodes = repository.nodes(cluster)
+    if ledger is not None:
+        with _step("counters", report, part):
+            report.mended += mend(repository, clock, ledger, nodes)
+    if instances is not None:
+        with _step("observe", report, part):
+            seen = _seen(compute, instances, nodes)
+            report.noticed += observe(repository, clock, cluster, nodes, seen)
+        with _step("orphans", report, part):
+            report.orphans += end_orphans(repository, compute, clock, cluster, instances, nodes)
+    with _step("claims", report, part):
+        report.released += release_stale_claims(repository, clock, nodes)
+    with _step("idle nodes", report, part):
+        report.idle += end_idle(repository, workflows, clock, cluster, nodes)
+    with _step("placement groups", report, part):
+        report.tidied += delete_empty_groups(repository, compute, clock, cluster)
+
+
+def _seen(compute: Compute, instances: Sequence[Instance], nodes: Sequence[Node]) -> dict[str, Instance]:
+    """The instances by id, with those that lost the tags by which they are listed."""
+    listed = {instance.id: instance for instance in instances}
+    missing = [one.instance_id for one in nodes if is_watched(one) and one.instance_id not in listed]
+    return {**listed, **compute.describe(missing)} if missing else listed
+
+
+@contextmanager
+def _step(name: str, report: Report, part: Part) -> Iterator[None]:
+    about = {
+        "step": name,
+        "operation_id": part.operation_id,
+        "virtual_cluster": part.virtual_cluster,
+        "cluster": part.cluster,
+    }
+    try:
+        yield
+    except WriteConflictError:
+        # Somebody else has moved it on; the next run sees where to.
+        logger.info("changed meanwhile", extra=about)
+    except (ComputeThrottled, ComputeUnavailable) as error:
+        report.failed += 1
+        logger.warning("left to the next run", extra={**about, "reason": str(error)})
+    except Exception:  # one broken record or unknown error code must not hold up all others, each minute
+        report.failed += 1
+        logger.exception("step failed", extra=about)

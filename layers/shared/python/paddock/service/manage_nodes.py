@@ -146,6 +146,25 @@ def new_operation(
     )
 
 
+def begin(
+    repository: Repository,
+    workflows: Workflows,
+    clock: Clock,
+    cluster: str,
+    operation_id: str,
+    action: Action,
+    node_ids: Collection[str],
+) -> None:
+    """Begin an operation of Paddock's own on these nodes, which nothing holds back.
+
+    Raises ``WriteConflictError`` where an operation of this id exists.
+    """
+    operation = new_operation(clock.now(), cluster, operation_id, action, node_ids, forced=True)
+    repository.commit(Put(operation, was=None))
+    mark(repository, clock, operation)
+    start(workflows, operation)
+
+
 def mark(repository: Repository, clock: Clock, operation: Operation) -> list[tuple[Node, str]]:
     """Let the operation take hold of its nodes, as far as it has not; answers those that refuse, and why.
 

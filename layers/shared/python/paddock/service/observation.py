@@ -11,6 +11,8 @@ from paddock.model.operation import SECOND_NS
 from paddock.ports.compute import InstanceState
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from paddock.ports.compute import Instance
 
 # Descriptions lag minutes behind a launch; only an instance that stays out of sight for this long is gone.
@@ -22,6 +24,15 @@ def is_gone(node: Node, instance: Instance | None, now: int) -> bool:
     if instance is not None:
         return instance.state is InstanceState.TERMINATED
     return bool(node.unseen_since) and now - node.unseen_since >= UNSEEN_GRACE_NS
+
+
+def owned_instances(nodes: Iterable[Node]) -> set[str]:
+    """Ids of the instances that these nodes have a right to.
+
+    A node that was given up, since its instance stayed out of sight, must not keep that alive later.
+    """
+    owners = (node for node in nodes if node.counted or node.status is not NodeStatus.FAILED)
+    return {instance_id for node in owners for instance_id in node.instance_ids}
 
 
 def observed(node: Node, instance: Instance | None, now: int) -> Node:

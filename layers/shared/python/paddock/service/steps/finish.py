@@ -16,12 +16,11 @@ from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.contention import commit_each, until_won
 from paddock.service.create_nodes import record_missing_nodes
 from paddock.service.healing import heal
-from paddock.service.manage_nodes import mark, new_operation
-from paddock.service.observation import UNSEEN_GRACE_NS, failed
+from paddock.service.manage_nodes import begin
+from paddock.service.observation import UNSEEN_GRACE_NS, failed, owned_instances
 from paddock.service.placement_groups import delete_empty_groups
 from paddock.service.read_nodes import nodes_of
 from paddock.service.settling import release_nodes
-from paddock.service.starting import start
 from paddock.service.steps.outcome import Next, Outcome, wait
 
 if TYPE_CHECKING:
@@ -143,10 +142,7 @@ def _clean_up(
         # Where its start was lost in a crash, the reconciler starts it, with a deadline of its own.
         return earlier.ids()
     if node_ids:
-        after = new_operation(clock.now(), operation.cluster, identity, action, node_ids, forced=True)
-        repository.commit(Put(after, was=None))
-        mark(repository, clock, after)
-        start(workflows, after)
+        begin(repository, workflows, clock, operation.cluster, identity, action, node_ids)
     return list(node_ids)
 
 
@@ -154,9 +150,7 @@ def _end_orphans(compute: Compute, operation: Operation, nodes: Sequence[Node]) 
     """End instances that were launched for this operation and belong to none of its nodes; tells how many."""
     if not operation.batches:
         return 0
-    # A node that was given up, since its instance stayed out of sight, must not keep that alive later.
-    owners = (node for node in nodes if node.counted or node.status is not NodeStatus.FAILED)
-    owned = {instance_id for node in owners for instance_id in node.instance_ids}
+    owned = owned_instances(nodes)
     launched = compute.launched_by(operation.cluster, operation.id)
     orphans = [one.id for one in launched if one.id not in owned and one.state not in _ENDING]
     if orphans:

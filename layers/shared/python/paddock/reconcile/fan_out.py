@@ -1,0 +1,58 @@
+"""Fan out: a run is one part for each running operation, unmet virtual cluster, and cluster.
+
+Parts are done side by side and each by itself, so a slow or broken one stops no other, and the run takes no
+longer with a thousand clusters.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from paddock.errors import ComputeThrottled, ComputeUnavailable
+from paddock.ports.parts import Part
+from paddock.ports.repository import WriteConflictError
+from paddock.reconcile.quotas import refresh_quotas
+
+if TYPE_CHECKING:
+    from paddock.ports.clock import Clock
+    from paddock.ports.compute import Compute
+    from paddock.ports.parts import Parts
+    from paddock.ports.quotas import AccountQuotas
+    from paddock.ports.repository import Repository
+
+logger = logging.getLogger(__name__)
+
+
+def start_run(
+    repository: Repository, compute: Compute, parts: Parts, account: AccountQuotas, clock: Clock
+) -> int:
+    """Send the parts of one run, and do what concerns no part by itself; answers how many parts there are."""
+    sent = fan_out(repository, compute, parts)
+    try:
+        refresh_quotas(repository, account, clock)
+    except WriteConflictError:
+        logger.info("quotas refreshed by another run meanwhile")
+    return sent
+
+
+def fan_out(repository: Repository, compute: Compute, parts: Parts) -> int:
+    """Send the parts of one run; answers how many. Two runs at once do no harm.
+
+    Clusters that are gone have a part too, as long as there are instances of theirs.
+    """
+    operations = repository.running_operations()
+    clusters = [cluster.name for cluster in repository.clusters()]
+    known = [
+        *(Part(operation_id=one) for one in operations),
+        *(Part(virtual_cluster=one) for one in repository.unmet_virtual_clusters()),
+        *(Part(cluster=name) for name in clusters),
+    ]
+    parts.send(known)
+    try:
+        gone = sorted(set(compute.clusters()).difference(clusters))
+    except (ComputeThrottled, ComputeUnavailable) as error:
+        logger.warning("clusters that are gone are left to the next run", extra={"reason": str(error)})
+        return len(known)
+    parts.send([Part(cluster=name) for name in gone])
+    return len(known) + len(gone)

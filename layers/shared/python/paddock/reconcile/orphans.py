@@ -1,0 +1,67 @@
+"""Orphans: instances that were launched for a cluster and belong to none of its nodes are ended."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from paddock.model.operation import SECOND_NS
+from paddock.ports.compute import InstanceState
+from paddock.service.observation import owned_instances
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from paddock.model.node import Node
+    from paddock.ports.clock import Clock
+    from paddock.ports.compute import Compute, Instance
+    from paddock.ports.repository import Repository
+
+logger = logging.getLogger(__name__)
+
+# What was launched lately may not be written down yet.
+ORPHAN_GRACE_NS = 600 * SECOND_NS
+
+_ENDING = frozenset({InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED})
+
+
+def orphans(instances: Iterable[Instance], nodes: Iterable[Node], now: int) -> list[Instance]:
+    """Those of the instances that have not ended, are not new, and belong to none of these nodes."""
+    owned = owned_instances(nodes)
+    return [
+        one
+        for one in instances
+        if one.id not in owned
+        and one.operation_id
+        and one.state not in _ENDING
+        and now - one.launched_at >= ORPHAN_GRACE_NS
+    ]
+
+
+def end_orphans(
+    repository: Repository,
+    compute: Compute,
+    clock: Clock,
+    cluster: str,
+    instances: Sequence[Instance],
+    nodes: Sequence[Node],
+) -> int:
+    """End the orphans among a cluster's instances, which were listed before its nodes; answers how many.
+
+    While an operation runs, its instances are its own.
+    """
+    suspects = orphans(instances, nodes, clock.now())
+    if not suspects:
+        return 0
+    operations = {one: repository.operation(one) for one in {suspect.operation_id for suspect in suspects}}
+    running = {one for one, operation in operations.items() if operation is not None and operation.is_running}
+    suspects = [suspect for suspect in suspects if suspect.operation_id not in running]
+    # An operation may have given an instance to its node, and ended, since the nodes were read.
+    ending = [one.id for one in orphans(suspects, repository.nodes(cluster), clock.now())]
+    if not ending:
+        return 0
+    refused = compute.terminate(ending)
+    logger.warning(
+        "instances without a node", extra={"cluster": cluster, "ended": ending, "refused": dict(refused)}
+    )
+    return len(ending) - len(refused)

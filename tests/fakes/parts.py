@@ -1,0 +1,25 @@
+"""The reconciler's queue in memory; tests hand out what is in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paddock.ports.parts import Part
+
+
+class FakeParts:
+    """Keeps what was sent until it is taken."""
+
+    def __init__(self) -> None:
+        self._parts: list[Part] = []
+
+    def send(self, parts: Sequence[Part]) -> None:
+        self._parts += parts
+
+    def take(self) -> list[Part]:
+        """Everything that was sent and not taken yet."""
+        taken, self._parts = self._parts, []
+        return taken

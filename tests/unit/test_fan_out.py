@@ -1,0 +1,127 @@
+"""A run of the reconciler in parts: all of them, each by itself, and none lost on the way."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from paddock.adapters.sqs import SqsParts, parse_part
+from paddock.model.node import NodeStatus
+from paddock.ports.parts import Part
+from paddock.reconcile.fan_out import fan_out
+from paddock.reconcile.run import Report, reconcile
+from tests.fakes import invariants
+from tests.fakes.parts import FakeParts
+from tests.fakes.world import CLUSTER, World, nodearray
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paddock.ports.compute import Instance
+
+
+def sent(world: World) -> list[Part]:
+    parts = FakeParts()
+    count = fan_out(world.repository, world.compute, parts)
+    taken = parts.take()
+    assert len(taken) == count
+    return taken
+
+
+def test_each_running_operation_and_each_cluster_is_a_part() -> None:
+    world = World()
+    world.put({"nodearrays": [nodearray()]}, name="second")
+    ended, _ = world.create(1)
+    world.drive(ended)
+    running, _ = world.create(1)
+    assert sent(world) == [Part(operation_id=running.id), Part(cluster=CLUSTER), Part(cluster="second")]
+
+
+def test_while_ec2_is_away_all_that_is_known_is_sent() -> None:
+    world = World()
+    operation, _ = world.create(1)
+    world.ec2.fail_next("DescribeInstances", "RequestLimitExceeded")
+    assert sent(world) == [Part(operation_id=operation.id), Part(cluster=CLUSTER)]
+
+
+def test_a_thousand_clusters_are_sent_ten_a_call() -> None:
+    queue = Queue()
+    parts = [Part(cluster=f"cluster {number}") for number in range(995)]
+    parts += [Part(operation_id=f"operation-{number}") for number in range(7)]
+    SqsParts(queue, "queue").send(parts)  # type: ignore[arg-type]
+    assert [len(call) for call in queue.calls] == [10] * 100 + [2]
+    assert [parse_part(one["MessageBody"]) for call in queue.calls for one in call] == parts
+    assert all(len({one["Id"] for one in call}) == len(call) for call in queue.calls)
+
+
+def test_what_the_queue_refuses_is_told_and_the_others_are_sent() -> None:
+    queue = Queue(refused=3)
+    with pytest.raises(RuntimeError, match="3 parts"):
+        SqsParts(queue, "queue").send([Part(cluster=str(number)) for number in range(25)])  # type: ignore[arg-type]
+    assert sum(map(len, queue.calls)) == 25
+
+
+class Queue:
+    """SQS, as far as the adapter uses it; it refuses some of the first call."""
+
+    def __init__(self, refused: int = 0) -> None:
+        self.calls: list[list[dict[str, Any]]] = []
+        self._refused = refused
+
+    def send_message_batch(self, *, QueueUrl: str, Entries: list[dict[str, Any]]) -> Any:  # noqa: ARG002, N803
+        self.calls.append(Entries)
+        refused = Entries[: self._refused] if len(self.calls) == 1 else []
+        return {"Successful": [], "Failed": [{"Id": one["Id"], "Code": "InternalError"} for one in refused]}
+
+
+def test_a_broken_step_stops_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    [node] = world.ready(1)
+    world.ec2.end(node.instance_id)
+    world.clock.advance(10)
+
+    def broken(*_: object) -> bool:
+        raise ValueError("no such kind of record")
+
+    monkeypatch.setattr("paddock.reconcile.run.mend", broken)
+    monkeypatch.setattr("paddock.reconcile.run.end_orphans", broken)
+    assert world.reconcile() == Report(failed=2, noticed=1)
+    assert [one.status for one in world.nodes()] == [NodeStatus.FAILED]
+
+
+def test_a_broken_cluster_stops_no_other() -> None:
+    world = World()
+    world.put({"nodearrays": [nodearray()]}, name="second")
+    [node] = world.ready(1)
+    world.ec2.end(node.instance_id)
+    world.clock.advance(10)
+    listed = world.compute.launched_in
+
+    def broken(cluster: str) -> Sequence[Instance]:
+        if cluster == "second":
+            raise ValueError("no such state")
+        return listed(cluster)
+
+    world.compute.launched_in = broken  # type: ignore[method-assign]
+    assert world.reconcile() == Report(failed=1, noticed=1)
+
+
+def test_overlapping_runs_do_no_harm() -> None:
+    world = World(nodearray(maxCount=40))
+    nodes = world.ready(30)
+    for node in nodes[::3]:
+        world.ec2.end(node.instance_id)
+    world.clock.advance(10)
+    ports = world.repository, world.compute, world.workflows, world.clock
+
+    def run(part: Part) -> Report:
+        return reconcile(*ports, part)
+
+    with ThreadPoolExecutor(8) as pool:
+        reports = list(pool.map(run, [Part(cluster=CLUSTER)] * 8))
+    assert sum(report.failed for report in reports) == 0
+    assert sum(node.status is NodeStatus.FAILED for node in world.nodes()) == 10
+    assert len(world.repository.usage_intervals(CLUSTER, 0)) == 10
+    assert invariants.at_rest(world) == []

@@ -1,0 +1,298 @@
+"""What happens to instances behind Paddock's back: noticed, written down, and never imagined."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from paddock.model.identity import node_id
+from paddock.model.node import Node, NodeStatus, TargetState
+from paddock.model.operation import SECOND_NS, Action, OperationState
+from paddock.ports.compute import LaunchRequest
+from paddock.reconcile.observe import STOPPED_GRACE_NS
+from paddock.reconcile.run import Report
+from paddock.service.observation import UNSEEN_GRACE_NS
+from tests.fakes import invariants
+from tests.fakes.ec2 import ANSWER_LOST
+from tests.fakes.world import CLUSTER, World, nodearray
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from paddock.ports.compute import Instance
+
+GRACE = UNSEEN_GRACE_NS / SECOND_NS
+STOPPED_GRACE = STOPPED_GRACE_NS / SECOND_NS
+ENDED = 10
+
+
+def only(world: World) -> Node:
+    [node] = world.nodes()
+    return node
+
+
+def active(world: World) -> int:
+    ledger = world.repository.ledger(CLUSTER)
+    assert ledger is not None
+    return sum(use.active for use in ledger.buckets.values())
+
+
+def stop(world: World, node: Node) -> None:
+    """Stop the node's instance in the console."""
+    world.clock.advance(STOPPED_GRACE)
+    world.ec2.call("StopInstances", {"InstanceIds": [node.instance_id]})
+    world.clock.advance(ENDED)
+
+
+def test_nodes_whose_instances_run_are_left_as_they_are() -> None:
+    world = World()
+    before = world.ready(3)
+    world.clock.advance(3600)
+    assert world.reconcile() == Report()
+    assert world.nodes() == before
+
+
+def test_a_node_whose_instance_was_ended_has_failed_and_counts_no_more() -> None:
+    world = World(nodearray(maxCount=2))
+    lost, kept = world.ready(2)
+    world.ec2.end(lost.instance_id, "Server.SpotInstanceTermination: Spot instance termination")
+    world.clock.advance(ENDED)
+    assert world.reconcile() == Report(noticed=1)
+    after = {node.id: node for node in world.nodes()}
+    assert after[lost.id].status is NodeStatus.FAILED
+    assert "Server.SpotInstanceTermination" in after[lost.id].status_message
+    assert after[kept.id] == kept
+    assert active(world) == 1
+    assert [one.node_id for one in world.repository.usage_intervals(CLUSTER, 0)] == [lost.id]
+    assert world.reconcile() == Report()
+    assert world.create(1)[1][0].count == 1
+    world.drive_all()
+    assert invariants.at_rest(world) == []
+
+
+@pytest.mark.parametrize("action", [Action.TERMINATE, Action.START])
+def test_a_node_that_failed_so_is_ended_or_started_like_any_other(action: Action) -> None:
+    world = World()
+    [node] = world.ready(1)
+    world.ec2.end(node.instance_id)
+    world.clock.advance(ENDED)
+    world.reconcile()
+    operation, _ = world.manage(action, ids=[node.id])
+    assert world.drive(operation).state is OperationState.SUCCEEDED
+    assert [one.status for one in world.nodes()] == ([] if action is Action.TERMINATE else [NodeStatus.READY])
+    assert invariants.at_rest(world) == []
+
+
+def test_an_instance_that_is_not_seen_is_not_gone_until_it_was_missed_for_long() -> None:
+    world = World()
+    [node] = world.ready(1)
+    world.ec2.lose(node.instance_id)
+    for _ in range(5):
+        assert world.reconcile() == Report()
+        assert only(world).status is NodeStatus.READY
+        world.clock.advance(GRACE / 5)
+    assert world.reconcile() == Report(noticed=1)
+    assert only(world).status is NodeStatus.FAILED
+    assert "not seen" in only(world).status_message
+    assert active(world) == 0
+    assert invariants.at_rest(world) == []
+
+
+def test_an_instance_that_is_seen_again_counts_as_never_missed() -> None:
+    world = World()
+    [node] = world.ready(1)
+    there = world.ec2.snapshot()
+    world.ec2.lose(node.instance_id)
+    world.reconcile()
+    assert only(world).unseen_since
+    world.ec2.restore(there)
+    world.clock.advance(GRACE - 1)
+    world.reconcile()
+    assert not only(world).unseen_since
+    world.ec2.lose(node.instance_id)
+    world.clock.advance(GRACE)
+    world.reconcile()
+    assert only(world).status is NodeStatus.READY
+
+
+@pytest.mark.parametrize("code", ["RequestLimitExceeded", "InternalError", ANSWER_LOST])
+def test_an_error_is_not_an_empty_answer(code: str) -> None:
+    world = World()
+    before = world.ready(2)
+    # All clusters, and this one.
+    world.ec2.fail_next("DescribeInstances", code, times=2)
+    assert world.reconcile() == Report(failed=1)
+    assert world.nodes() == before
+
+
+def test_an_error_about_the_missing_ones_is_not_an_empty_answer_either() -> None:
+    world = World()
+    [node] = world.ready(1)
+    world.ec2.lose(node.instance_id)
+    describe = world.compute.describe
+
+    def lost(instance_ids: Collection[str]) -> Mapping[str, Instance]:
+        world.ec2.fail_next("DescribeInstances", ANSWER_LOST)
+        return describe(instance_ids)
+
+    world.compute.describe = lost  # type: ignore[method-assign]
+    assert world.reconcile() == Report(failed=1)
+    assert not only(world).unseen_since
+
+
+def test_an_instance_that_lost_its_tags_is_still_its_node_s() -> None:
+    world = World()
+    [node] = world.ready(1)
+    tags = [{"Key": "paddock:cluster", "Value": "mine"}]
+    world.ec2.call("CreateTags", {"Resources": [node.instance_id], "Tags": tags})
+    world.clock.advance(GRACE)
+    assert world.reconcile() == Report()
+    assert only(world) == node
+
+
+def test_a_node_whose_instance_was_stopped_is_deallocated_and_can_be_started() -> None:
+    world = World(nodearray(maxCount=1))
+    [node] = world.ready(1)
+    stop(world, node)
+    assert world.reconcile() == Report(noticed=1)
+    stopped = only(world)
+    assert (stopped.status, stopped.target_state) == (NodeStatus.DEALLOCATED, TargetState.DEALLOCATED)
+    assert "stopped" in stopped.status_message
+    assert active(world) == 0
+    assert world.reconcile() == Report()
+    operation, _ = world.manage(Action.START, ids=[node.id])
+    world.drive(operation)
+    assert (only(world).status, only(world).instance_id) == (NodeStatus.READY, node.instance_id)
+    assert world.reconcile() == Report()
+    assert invariants.at_rest(world) == []
+
+
+def test_a_description_from_before_a_start_does_not_deallocate_what_was_started() -> None:
+    world = World()
+    [node] = world.ready(1)
+    stop(world, node)
+    world.reconcile()
+    listed = world.compute.launched_in(CLUSTER)
+    operation, _ = world.manage(Action.START, ids=[node.id])
+    world.drive(operation)
+    world.compute.launched_in = lambda cluster: listed  # type: ignore[method-assign]  # noqa: ARG005
+    assert world.reconcile() == Report()
+    assert only(world).status is NodeStatus.READY
+
+
+def test_a_deallocated_node_whose_instance_was_ended_has_failed_and_starts_anew() -> None:
+    world = World()
+    [node] = world.ready(1)
+    operation, _ = world.manage(Action.DEALLOCATE, ids=[node.id])
+    world.drive(operation)
+    world.ec2.end(node.instance_id)
+    world.clock.advance(ENDED)
+    assert world.reconcile() == Report(noticed=1)
+    assert only(world).status is NodeStatus.FAILED
+    assert active(world) == 0
+    operation, _ = world.manage(Action.START, ids=[node.id])
+    assert world.drive(operation).state is OperationState.SUCCEEDED
+    assert only(world).instance_id != node.instance_id
+    assert invariants.at_rest(world) == []
+
+
+@pytest.mark.parametrize("fixed", [False, True])
+def test_a_node_that_would_not_end_is_gone_once_its_instance_is(fixed: bool) -> None:
+    world = World()
+    [node] = world.ready(1, nodeAttributes={"Fixed": fixed})
+    world.ec2.protect(node.instance_id)
+    operation, _ = world.terminate(ids=[node.id])
+    world.drive(operation)
+    assert only(world).status is NodeStatus.FAILED
+    assert world.reconcile() == Report()
+    assert active(world) == 1
+    world.ec2.end(node.instance_id)
+    world.clock.advance(ENDED)
+    assert world.reconcile() == Report(noticed=1)
+    assert [one.status for one in world.nodes()] == ([NodeStatus.OFF] if fixed else [])
+    assert active(world) == 0
+    assert world.reconcile() == Report()
+
+
+@pytest.mark.parametrize("action", [Action.TERMINATE, Action.DEALLOCATE, Action.REIMAGE])
+@pytest.mark.parametrize("tasks", [0, 1])
+def test_a_node_on_its_way_is_its_operation_s(action: Action, tasks: int) -> None:
+    world = World()
+    [node] = world.ready(1)
+    operation, _ = world.manage(action, ids=[node.id])
+    for _ in range(tasks):
+        world.step("terminate", operation.id)
+    world.ec2.end(node.instance_id)
+    world.clock.advance(ENDED)
+    before = world.nodes()
+    assert world.reconcile() == Report(seen=1)
+    assert world.nodes() == before
+    world.drive_all()
+    assert invariants.at_rest(world) == []
+
+
+def test_an_instance_that_ends_while_its_node_is_prepared_is_left_to_the_launch() -> None:
+    world = World()
+    world.ec2.configure(boot_seconds=100)
+    operation, _ = world.create(1)
+    world.step("launch", operation.id)
+    world.ec2.end(only(world).instance_id)
+    world.clock.advance(ENDED)
+    assert world.reconcile() == Report(seen=1)
+    assert world.drive(operation).state is OperationState.FAILED
+    assert world.reconcile() == Report()
+    assert invariants.at_rest(world) == []
+
+
+@pytest.mark.parametrize(
+    ("action", "status"),
+    [(Action.REIMAGE, NodeStatus.ACQUIRING), (Action.TERMINATE, NodeStatus.TERMINATING)],
+)
+def test_what_somebody_else_changes_meanwhile_is_left_to_them(action: Action, status: NodeStatus) -> None:
+    """An action takes hold of the node between the look and the write."""
+    world = World()
+    [node] = world.ready(1)
+    world.ec2.end(node.instance_id)
+    world.clock.advance(ENDED)
+    read = world.repository.nodes
+
+    def then_acted_on(*arguments: object) -> Sequence[Node]:
+        found = read(*arguments)  # type: ignore[arg-type]
+        world.repository.nodes = read  # type: ignore[method-assign]
+        world.manage(action, ids=[node.id])
+        return found
+
+    world.repository.nodes = then_acted_on  # type: ignore[method-assign, assignment]
+    assert world.reconcile().failed == 0
+    assert only(world).status is status
+    world.drive_all()
+    assert [one.status for one in world.nodes()] == ([] if action is Action.TERMINATE else [NodeStatus.READY])
+    assert invariants.at_rest(world) == []
+
+
+def test_ten_thousand_nodes_are_ten_pages() -> None:
+    world = World()
+    [first] = world.ready(1)
+    request = LaunchRequest(
+        client_token="many",  # noqa: S106 - no password
+        cluster=CLUSTER,
+        operation_id=first.operation_id,
+        count=9_999,
+        instance_type="c7i.xlarge",
+        launch_template_id="lt-0123456789abcdef0",
+        launch_template_version="1",
+        subnet_ids=("subnet-00000001",),
+    )
+    launched = world.compute.launch(request).instance_ids
+    nodes = [
+        replace(first, id=node_id(first.operation_id, index), name=f"n{index}", instance_id=instance_id)
+        for index, instance_id in enumerate(launched, start=2)
+    ]
+    world.plant(*nodes)
+    world.clock.advance(60)
+    world.ec2.calls.clear()
+    assert world.reconcile() == Report()
+    # One list of the clusters that have instances, and one of this cluster's instances.
+    assert world.ec2.calls == {"DescribeInstances": 10 + 10}
