@@ -295,4 +295,4 @@ def test_ten_thousand_nodes_are_ten_pages() -> None:
     world.ec2.calls.clear()
     assert world.reconcile() == Report()
     # One list of the clusters that have instances, and one of this cluster's instances.
-    assert world.ec2.calls == {"DescribeInstances": 10 + 10}
+    assert world.ec2.calls["DescribeInstances"] == 10 + 10

@@ -33,6 +33,8 @@ def start_run(
         refresh_quotas(repository, account, clock)
     except WriteConflictError:
         logger.info("quotas refreshed by another run meanwhile")
+    except Exception:  # what is known of quotas stays; the parts are on their way
+        logger.exception("quotas not refreshed")
     return sent
 
 
