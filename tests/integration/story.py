@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from tests.emulator.stack import STACK_NAME
+from tests.emulator.template import ROOT
 from tests.fakes.world import bucket, nodearray
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from tests.emulator.client import Client, Reply
+    from tests.emulator.stack import Stack
 
 PATIENCE_SECONDS = 60
+
+
+SAMPLES = [
+    json.loads(record["body"])
+    for record in json.loads((ROOT / "events" / "instance_events.json").read_text())["Records"]
+]
+ENDED, INTERRUPTED = SAMPLES
 
 
 def new_cluster(client: Client, *buckets: dict[str, Any], **changes: Any) -> str:
@@ -64,4 +75,40 @@ def together(count: int, call: Callable[[int], Reply]) -> list[Reply]:
         return list(threads.map(call, range(count)))
 
 
-__all__ = ["bucket", "create", "finished", "new_cluster", "nodes", "only_bucket", "ready_nodes", "together"]
+def eventually(what: Callable[[], bool]) -> None:
+    """Wait for something that comes about by itself."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while not what():
+        assert time.monotonic() < until
+        time.sleep(0.1)
+
+
+def physical_id(stack: Stack, logical_id: str) -> str:
+    answer = stack.aws("cloudformation").describe_stack_resource(
+        StackName=STACK_NAME, LogicalResourceId=logical_id
+    )
+    return str(answer["StackResourceDetail"]["PhysicalResourceId"])
+
+
+def tell(stack: Stack, sample: dict[str, Any], instance_id: str) -> None:
+    """Do what the rule does: nobody but EC2 can put its events on the bus."""
+    event = {**sample, "detail": {**sample["detail"], "instance-id": instance_id}}
+    queue = physical_id(stack, "InstanceEventsQueue")
+    stack.aws("sqs").send_message(QueueUrl=queue, MessageBody=json.dumps(event))
+
+
+__all__ = [
+    "ENDED",
+    "INTERRUPTED",
+    "bucket",
+    "create",
+    "eventually",
+    "finished",
+    "new_cluster",
+    "nodes",
+    "only_bucket",
+    "physical_id",
+    "ready_nodes",
+    "tell",
+    "together",
+]

@@ -11,13 +11,17 @@ from uuid import uuid4
 import pytest
 
 from tests.integration.story import (
+    ENDED,
+    INTERRUPTED,
     bucket,
     create,
+    eventually,
     finished,
     new_cluster,
     nodes,
     only_bucket,
     ready_nodes,
+    tell,
     together,
 )
 
@@ -88,8 +92,7 @@ def test_a_node_that_is_taken_by_force_is_replaced_and_the_history_says_so(
     assert taken not in left["nodeInstances"]
     assert left["conditions"][0]["reason"] == "NodesLost"
     stack.invoke("Reconcile", {})
-    healed = get(client, body)
-    assert len(healed["nodeInstances"]) == 2
+    eventually(lambda: len(get(client, body)["nodeInstances"]) == 2)
     history = client.get(f"/virtual_clusters/{body['virtualClusterId']}/history").json()["data"]
     assert [(one["action"], one["by"]) for one in history["changes"]] == [
         ("NodesJoined", None),
@@ -101,6 +104,28 @@ def test_a_node_that_is_taken_by_force_is_replaced_and_the_history_says_so(
         f"/virtual_clusters/{body['virtualClusterId']}/history?nextToken={page['nextToken']}"
     ).json()["data"]
     assert page["changes"] + rest["changes"] == history["changes"]
+
+
+@pytest.mark.parametrize("sample", [ENDED, INTERRUPTED], ids=["ended", "interrupted"])
+def test_a_node_whose_instance_goes_is_replaced_as_soon_as_ec2_tells(
+    client: Client, stack: Stack, sample: dict[str, Any]
+) -> None:
+    cluster = new_cluster(client, interruptible=True)
+    ready_nodes(client, cluster, 2)
+    body = wanted(cluster, 2)
+    held = client.post("/virtual_clusters", body).json()["data"]
+    by_id = {node["NodeId"]: node["InstanceId"] for node in nodes(client, cluster)}
+    gone = min(held["nodeInstances"])
+    if sample is ENDED:
+        stack.ec2_control("end", instance_id=by_id[gone])
+    tell(stack, sample, by_id[gone])
+
+    def is_whole_again() -> bool:
+        now = get(client, body)["nodeInstances"]
+        return gone not in now and len(now) == 2
+
+    eventually(is_whole_again)
+    assert get(client, body)["revision"] > held["revision"]
 
 
 def test_sixteen_clients_over_one_pool_leave_it_as_it_was(client: Client) -> None:

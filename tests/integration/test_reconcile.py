@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -11,53 +10,27 @@ import pytest
 
 from paddock.model.operation import SECOND_NS
 from paddock.reconcile.orphans import ORPHAN_GRACE_NS
-from tests.emulator.stack import STACK_NAME
-from tests.emulator.template import ROOT
 from tests.integration.story import (
-    PATIENCE_SECONDS,
+    ENDED,
+    INTERRUPTED,
+    eventually,
     finished,
     new_cluster,
     nodes,
     only_bucket,
+    physical_id,
     ready_nodes,
+    tell,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
 
     from tests.emulator.client import Client
     from tests.emulator.stack import Stack
 
-SAMPLES = [
-    json.loads(record["body"])
-    for record in json.loads((ROOT / "events" / "instance_events.json").read_text())["Records"]
-]
-ENDED, INTERRUPTED = SAMPLES
-
-
-def eventually(what: Callable[[], bool]) -> None:
-    until = time.monotonic() + PATIENCE_SECONDS
-    while not what():
-        assert time.monotonic() < until
-        time.sleep(0.1)
-
 
 def statuses(client: Client, cluster: str) -> list[str]:
     return [node["Status"] for node in nodes(client, cluster)]
-
-
-def physical_id(stack: Stack, logical_id: str) -> str:
-    answer = stack.aws("cloudformation").describe_stack_resource(
-        StackName=STACK_NAME, LogicalResourceId=logical_id
-    )
-    return str(answer["StackResourceDetail"]["PhysicalResourceId"])
-
-
-def tell(stack: Stack, sample: dict[str, Any], instance_id: str) -> None:
-    """Do what the rule does: nobody but EC2 can put its events on the bus."""
-    event = {**sample, "detail": {**sample["detail"], "instance-id": instance_id}}
-    queue = physical_id(stack, "InstanceEventsQueue")
-    stack.aws("sqs").send_message(QueueUrl=queue, MessageBody=json.dumps(event))
 
 
 def test_an_instance_that_was_ended_by_hand_is_noticed_and_a_later_terminate_succeeds(

@@ -164,6 +164,29 @@ def test_what_no_free_node_replaces_is_launched() -> None:
     assert len(world.alive()) == 2
 
 
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_what_ec2_tells_heals_at_once(interrupted: bool) -> None:
+    world = World(nodearray("ondemand", bucket("c7i-large", templateId="a"), interruptible=True))
+    world.ready(2)
+    written = world.want("vc", a=2)
+    gone = min(written.node_instances)
+    [instance] = [node.instance_id for node in world.nodes() if node.id == gone]
+    if interrupted:
+        world.hear(interrupted=[instance])
+    else:
+        world.ec2.end(instance)
+        world.clock.advance(10)
+        world.hear(instance)
+    left = world.held("vc")
+    assert (size(left), gone in left.node_instances) == (1, False)
+    assert left.unassigned() == {"a": 1}
+    world.drive_all()
+    assert size(world.held("vc")) == 2
+    assert instance not in world.alive()
+    actions = [one.action for one in world.repository.virtual_cluster_changes("vc", 9)]
+    assert actions.count("NodesLost") == 1
+
+
 def test_without_provision_it_waits_for_free_nodes() -> None:
     world = make(2)
     dead = min(world.claim("vc", a=2).node_instances)
