@@ -177,12 +177,25 @@ def test_nothing_else_is_allowed(name: str) -> None:
     assert {action for action in actions(name) if not action.startswith("dynamodb:")} <= set(EFFECTS)
 
 
-@pytest.mark.parametrize("action", ["ec2:TerminateInstances", "ec2:DeletePlacementGroup"])
-def test_only_what_this_service_made_can_be_ended(action: str) -> None:
+OURS = {"StringEquals": {"aws:ResourceTag/paddock:deployment": {"Ref": "Table"}}}
+
+
+@pytest.mark.parametrize(
+    ("action", "condition"),
+    [
+        ("ec2:RebootInstances", OURS),
+        ("ec2:StartInstances", OURS),
+        ("ec2:StopInstances", OURS),
+        ("ec2:TerminateInstances", OURS),
+        # A placement group is of whoever uses its name first.
+        ("ec2:DeletePlacementGroup", {"Null": {"aws:ResourceTag/paddock:cluster": "false"}}),
+    ],
+)
+def test_only_what_this_service_made_can_be_changed(action: str, condition: dict[str, Any]) -> None:
     for name in EFFECTS[action]:
         for statement in statements(name):
             if action in listed(statement["Action"]):
-                assert statement["Condition"] == {"Null": {"aws:ResourceTag/paddock:cluster": "false"}}
+                assert statement["Condition"] == condition
 
 
 def test_tags_are_set_at_creation_only() -> None:

@@ -7,6 +7,8 @@ import re
 
 import pytest
 
+from paddock.model.operation import SECOND_NS
+from paddock.service.claims import CLAIM_GRACE_NS
 from tests.emulator.template import ROOT, TEMPLATE, load_template
 
 DOCUMENT = load_template()
@@ -29,6 +31,14 @@ def test_the_table_is_paid_by_use_and_forgets_what_has_expired() -> None:
     properties = TABLE["Properties"]
     assert properties["BillingMode"] == "PAY_PER_REQUEST"
     assert properties["TimeToLiveSpecification"] == {"AttributeName": "expiresAt", "Enabled": True}
+
+
+def test_no_function_that_claims_nodes_outlives_its_claims() -> None:
+    claiming = ("WriteVirtualCluster", "Finish", "Poll", "ReconcilePart", "InstanceEvents")
+    timeouts = [
+        RESOURCES[name]["Properties"].get("Timeout", GLOBALS["Timeout"]) * SECOND_NS for name in claiming
+    ]
+    assert max(timeouts) <= CLAIM_GRACE_NS / 2
 
 
 def test_the_index_is_sparse_and_holds_keys_alone() -> None:

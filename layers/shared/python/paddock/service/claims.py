@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from paddock.ports.clock import Clock
     from paddock.ports.repository import Repository, Write
 
-# Lambda ends a function within 28 seconds, so by then whoever claimed has confirmed it, or never will.
+# No function that claims runs for longer than half of this: by then a claim is confirmed, or never will be.
 CLAIM_GRACE_NS = 120 * SECOND_NS
 
 
