@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING
 
 from paddock.adapters.dynamodb.items import from_item, to_item
 from paddock.model.operation import SECOND_NS, Operation
+from paddock.reconcile.orphans import ORPHAN_GRACE_NS
 from paddock.reconcile.resume import REQUEST_GRACE_NS
-from tests.integration.story import create, finished, new_cluster, nodes, only_bucket, ready_nodes
+from tests.integration.story import (
+    create,
+    eventually,
+    finished,
+    new_cluster,
+    nodes,
+    only_bucket,
+    ready_nodes,
+)
 from tests.integration.test_story import alive
 
 if TYPE_CHECKING:
@@ -77,19 +86,24 @@ def test_after_a_restore_what_ran_then_runs_to_its_end_and_launches_nothing_twic
     assert finished(client, operation_id)["state"] == "Succeeded"
     launched = instances(client, cluster, f"operation={operation_id}")
     end(client, cluster, ended["NodeId"])
-    assert alive(stack, cluster) == 4
+    stack.ec2_control("advance", seconds=-ORPHAN_GRACE_NS / SECOND_NS)
+    ready_nodes(client, cluster, 1)
+    stack.ec2_control("advance", seconds=ORPHAN_GRACE_NS / SECOND_NS)
+    assert alive(stack, cluster) == 5
 
     put_in_place(stack, restored)
     assert client.get(f"/operations/{operation_id}").json()["state"] == "Running"
-    assert stack.invoke("Reconcile", {})["resumed"] >= 1
+    stack.invoke("Reconcile", {})
     assert finished(client, operation_id)["state"] == "Succeeded"
 
     # The launch was on record with its token, or is asked for with the same one: the same instances.
     assert instances(client, cluster, f"operation={operation_id}") == launched
-    assert alive(stack, cluster) == 4
-    assert only_bucket(client, cluster)["activeCount"] == 5
     assert create(client, cluster, 1, requestId="held-up").status == 409
-    # What ended after the backup is listed again, until it is acted on or noticed.
+    # What was launched after the backup has no record now, and is ended.
+    stack.invoke("Reconcile", {})
+    eventually(lambda: alive(stack, cluster) == 4)
+    # What ended after the backup is listed again, as Failed once it is noticed.
+    eventually(lambda: only_bucket(client, cluster)["activeCount"] == 4)
     end(client, cluster, ended["NodeId"])
     assert {node["NodeId"] for node in nodes(client, cluster)} > {kept["NodeId"]}
     assert only_bucket(client, cluster)["activeCount"] == 4
