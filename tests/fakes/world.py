@@ -47,8 +47,8 @@ if TYPE_CHECKING:
     from paddock.model.operation import Operation
     from paddock.model.virtual_cluster import VirtualCluster
     from paddock.ports.repository import Record
-    from paddock.service.create_nodes import Added
     from paddock.service.manage_nodes import NodeResult
+    from paddock.service.node_plan import Added
 
 REGION = "us-east-1"
 CLUSTER = "demo"

@@ -18,7 +18,7 @@ from tests.fakes.world import CLUSTER, World, bucket, nodearray
 
 if TYPE_CHECKING:
     from paddock.model.operation import Operation
-    from paddock.service.create_nodes import Added
+    from paddock.service.node_plan import Added
 
 SMALL, LARGE = "c7i-large", "c7i-4xlarge"
 

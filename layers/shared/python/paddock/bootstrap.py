@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from paddock.ports.quotas import AccountQuotas
     from paddock.ports.repository import Repository
     from paddock.ports.workflows import Workflows
+    from paddock.service.node_plan import Added
     from paddock.service.steps.outcome import Outcome
 
 # Short enough that an API function can try several times within API Gateway's 29 seconds.
@@ -158,7 +159,7 @@ def list_nodes(
     return read_nodes.page_of_nodes(repository(), cluster, operation_id, request_id, limit, after)
 
 
-def add_nodes(cluster: str, body: NodeCreationRequest) -> tuple[Operation, list[create_nodes.Added]]:
+def add_nodes(cluster: str, body: NodeCreationRequest) -> tuple[Operation, list[Added]]:
     """See ``create_nodes.create_nodes``."""
     return create_nodes.create_nodes(repository(), workflows(), clock(), cluster, body)
 
@@ -175,9 +176,7 @@ def retry_failed(cluster: str) -> Operation:
     return manage_nodes.retry_failed(repository(), workflows(), clock(), cluster)
 
 
-def scale_node_array(
-    cluster: str, node_array: str, body: ScaleRequest
-) -> tuple[Operation, list[create_nodes.Added]]:
+def scale_node_array(cluster: str, node_array: str, body: ScaleRequest) -> tuple[Operation, list[Added]]:
     """See ``scale_nodes.scale_nodes``."""
     return scale_nodes.scale_nodes(repository(), workflows(), clock(), cluster, node_array, body)
 

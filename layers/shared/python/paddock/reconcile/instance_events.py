@@ -14,7 +14,7 @@ from paddock.model.operation import Action
 from paddock.ports.repository import WriteConflictError
 from paddock.reconcile.observe import observe
 from paddock.service.healing import heal
-from paddock.service.manage_nodes import begin
+from paddock.service.manage_nodes import begin_forced
 from paddock.service.read_nodes import nodes_of
 
 if TYPE_CHECKING:
@@ -73,4 +73,4 @@ def _end(repository: Repository, workflows: Workflows, clock: Clock, nodes: Sequ
     identity = derived_operation_id(nodes[0].operation_id, f"interrupted {instances}")
     with suppress(WriteConflictError):
         ids = [node.id for node in nodes]
-        begin(repository, workflows, clock, nodes[0].cluster, identity, Action.TERMINATE, ids)
+        begin_forced(repository, workflows, clock, nodes[0].cluster, identity, Action.TERMINATE, ids)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from paddock.model.identity import operation_of
 from paddock.model.node import NodeStatus
-from paddock.service.create_nodes import NodePlan
 from paddock.service.lookup import known_quotas, require_cluster, require_ledger
+from paddock.service.node_plan import NodePlan
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

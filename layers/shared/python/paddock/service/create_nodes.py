@@ -2,49 +2,26 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from itertools import islice
 from typing import TYPE_CHECKING
 
-from paddock.errors import DuplicateRequest, InvalidRequest
-from paddock.model.base import MAX_NODES
-from paddock.model.counting import count_bucket, is_avoided, is_throttled, placement_group_room
-from paddock.model.definition import bucket_id
-from paddock.model.identity import new_operation_id, next_revision
-from paddock.model.names import PLACEHOLDER, NameSet
-from paddock.model.node import LaunchSpec, ShutdownPolicy
-from paddock.model.operation import (
-    DEADLINE_NS,
-    Action,
-    NodeGroup,
-    Operation,
-    OperationState,
-    Request,
-)
-from paddock.model.requests import BucketChoice, NodeSet
-from paddock.ports.repository import Check, Put
+from paddock.ports.repository import Put
 from paddock.service.contention import commit_each, until_won
 from paddock.service.lookup import known_quotas, require_cluster, require_ledger
+from paddock.service.node_plan import NodePlan
+from paddock.service.recording import require_new_request
 from paddock.service.starting import left_to_the_workflow, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from paddock.model.cluster import Cluster
-    from paddock.model.definition import Bucket, NodeArray
     from paddock.model.ledger import Ledger
-    from paddock.model.requests import NodeCreationRequest
+    from paddock.model.operation import Operation
+    from paddock.model.requests import NodeCreationRequest, NodeSet
     from paddock.ports.clock import Clock
-    from paddock.ports.repository import Repository, Write
+    from paddock.ports.repository import Repository
     from paddock.ports.workflows import Workflows
-
-
-@dataclass(frozen=True, slots=True)
-class Added:
-    """How many nodes of a set were added, and why not all of them."""
-
-    count: int
-    message: str = ""
+    from paddock.service.node_plan import Added
 
 
 def create_nodes(
@@ -89,24 +66,16 @@ def create(
         return operation, added
 
     operation, added = until_won(clock, attempt)
-    begin(repository, workflows, operation)
+    begin_create(repository, workflows, operation)
     return operation, added
 
 
-def begin(repository: Repository, workflows: Workflows, operation: Operation) -> None:
+def begin_create(repository: Repository, workflows: Workflows, operation: Operation) -> None:
     """Write the nodes of a recorded create, and hand it to the workflow."""
     if operation.is_running:
         with left_to_the_workflow(operation):
             commit_each(repository, [Put(node, was=None) for node in operation.planned_nodes()])
         start(workflows, operation)
-
-
-def require_new_request(repository: Repository, cluster: str, request_id: str) -> None:
-    """Refuse a request id that was used before in this cluster, naming the operation that it started."""
-    earlier = repository.request(cluster, request_id)
-    if earlier is not None:
-        msg = f"The request id {request_id!r} was used before, it started operation {earlier.operation_id}"
-        raise DuplicateRequest(msg, operationId=earlier.operation_id, requestId=request_id)
 
 
 def record_missing_nodes(repository: Repository, operation: Operation) -> None:
@@ -119,221 +88,3 @@ def record_missing_nodes(repository: Repository, operation: Operation) -> None:
     existing = {node.id for node in repository.nodes_made_by(operation)}
     missing = [node for node in operation.planned_nodes() if node.id not in existing]
     commit_each(repository, [Put(node, was=None) for node in missing])
-
-
-def record_operation(operation: Operation) -> list[Put]:
-    """The writes that record a new operation, and that its request id is used."""
-    writes = [Put(operation, was=None)]
-    if operation.request_id:
-        request = Request(
-            request_id=operation.request_id,
-            cluster=operation.cluster,
-            operation_id=operation.id,
-            revision=operation.revision,
-        )
-        writes.append(Put(request, was=None))
-    return writes
-
-
-class NodePlan:
-    """What a create makes of a cluster: the ledger as it becomes while sets are added, and their nodes.
-
-    The nodes are launched for ``virtual_cluster``, or for none.
-    """
-
-    def __init__(
-        self,
-        cluster: Cluster,
-        ledger: Ledger,
-        quotas: Mapping[str, int],
-        now: int,
-        virtual_cluster: str = "",
-    ) -> None:
-        self._cluster = cluster
-        self._quotas = quotas
-        self._now = now
-        self._virtual_cluster = virtual_cluster
-        self._names = NameSet.from_document(ledger.names)
-        self._next_index = 1
-        self._before = ledger
-        self.ledger = ledger
-        self._added: list[Added] = []
-        self._groups: list[NodeGroup] = []
-        self._offers: dict[str, tuple[LaunchSpec, ...]] = {}
-
-    @property
-    def reasons(self) -> str:
-        """Why not everything was added."""
-        return "; ".join(dict.fromkeys(line.message for line in self._added if line.message))
-
-    def operation(self, request_id: str = "") -> Operation:
-        """The operation that makes the nodes. One that makes none has ended: well if none were asked for."""
-        total = self._next_index - 1
-        ended = OperationState.FAILED if self.reasons else OperationState.SUCCEEDED
-        return Operation(
-            id=new_operation_id(self._now),
-            cluster=self._cluster.name,
-            action=Action.CREATE,
-            revision=next_revision(self._now),
-            state=OperationState.RUNNING if total else ended,
-            start_time=self._now,
-            deadline=self._now + DEADLINE_NS,
-            finish_time=0 if total else self._now,
-            total=total,
-            request_id=request_id,
-            groups=tuple(self._groups),
-            offers=self._offers,
-            error="" if total else self.reasons,
-        )
-
-    def writes(self, operation: Operation) -> list[Write]:
-        """What must be written together, so that the nodes are counted, named and on record; at most four."""
-        after = replace(self.ledger, revision=next_revision(self._now, self._before.revision))
-        return [Check(self._cluster), Put(after, was=self._before), *record_operation(operation)]
-
-    def add(self, line: NodeSet) -> Added:
-        """Add as many nodes of a set as there is room and there are names for."""
-        array = self._cluster.definition.array(line.nodearray)
-        if array is None:
-            msg = f"nodearray must be one of {[a.name for a in self._cluster.definition.nodearrays]}"
-            raise InvalidRequest(f"{msg}, not {line.nodearray!r}")
-        bucket, room, reason = self._choose(line, array)
-        wanted = min(line.count, room)
-        name_format = line.name_format or f"{array.name}-{PLACEHOLDER}"
-        names = list(islice(self._names.free(name_format, line.name_offset), wanted))
-        if len(names) < wanted:
-            reason = f"the name {name_format!r} is taken by another node"
-        if names:
-            self._take(line, array, bucket, names)
-        message = "" if len(names) == line.count else f"{len(names)} of {line.count} added: {reason}"
-        self._added.append(Added(len(names), message))
-        return self._added[-1]
-
-    def add_of_type(self, node_type: str, count: int) -> None:
-        """Add nodes of a type, wherever the definition has it, those last that the cloud refused lately."""
-        places = [
-            (array, bucket)
-            for array, bucket in self._cluster.definition.buckets()
-            if bucket.template_id == node_type
-        ]
-        for array, bucket in sorted(places, key=lambda place: self._is_avoided(*place)):
-            if count:
-                choice = BucketChoice.model_validate({"machineType": bucket.machine_type})
-                count -= self.add(NodeSet(count=count, nodearray=array.name, definition=choice)).count
-
-    def _choose(self, line: NodeSet, array: NodeArray) -> tuple[Bucket, int, str]:
-        """The first bucket that takes the whole set, or else the first that matches at all; and its room.
-
-        Those that the cloud refused lately come last.
-        """
-        if line.definition is None:
-            candidates = list(array.buckets)
-        else:
-            named = array.bucket(line.definition.machine_type)
-            if named is None:
-                known = [bucket.machine_type for bucket in array.buckets]
-                msg = f"machineType must be one of {known}, not {line.definition.machine_type!r}"
-                raise InvalidRequest(msg)
-            candidates = [named]
-        # A placement group that exists has one machine type, and so only that one matches.
-        matching = [one for one in candidates if not self._is_placed_elsewhere(line, array, one)]
-        if matching and line.node_attributes.get("StartAutomatically") is False:
-            # A node that is off uses up no limits.
-            room = max(0, MAX_NODES - self.ledger.node_count)
-            return matching[0], room, f"a cluster holds at most {MAX_NODES} nodes"
-        ordered = sorted(matching or candidates, key=lambda bucket: self._is_avoided(array, bucket))
-        choices = [(bucket, *self._room(line, array, bucket)) for bucket in ordered]
-        return next((choice for choice in choices if choice[1] >= line.count), choices[0])
-
-    def _is_avoided(self, array: NodeArray, bucket: Bucket) -> bool:
-        key = bucket_id(self._cluster.name, array.name, bucket.machine_type)
-        return is_avoided(self.ledger, array, key, self._now)
-
-    def _room(self, line: NodeSet, array: NodeArray, bucket: Bucket) -> tuple[int, str]:
-        available = count_bucket(
-            self._cluster.name, self._cluster.definition, self.ledger, self._quotas, array, bucket, self._now
-        ).available_count
-        key = bucket_id(self._cluster.name, array.name, bucket.machine_type)
-        reason = f"limits and quotas leave room for {available} of {bucket.machine_type} in {array.name}"
-        if is_throttled(self.ledger, array, key, self._now):
-            reason = f"there was no capacity for {bucket.machine_type} in {array.name} a moment ago"
-        if line.placement_group_id is None:
-            return available, reason
-        other = self._other_bucket_with(line.placement_group_id, array, bucket)
-        if other is not None:
-            return 0, f"placement group {line.placement_group_id} has machine type {other.machine_type}"
-        placed = self.ledger.use(key).placement_groups.get(line.placement_group_id, 0)
-        room = placement_group_room(bucket, placed)
-        if room < available:
-            return room, f"placement group {line.placement_group_id} has room for {room}"
-        return available, reason
-
-    def _is_placed_elsewhere(self, line: NodeSet, array: NodeArray, bucket: Bucket) -> bool:
-        group = line.placement_group_id
-        return group is not None and self._other_bucket_with(group, array, bucket) is not None
-
-    def _other_bucket_with(self, group: str, array: NodeArray, bucket: Bucket) -> Bucket | None:
-        """A placement group has one machine type: the other bucket that has it already, if there is one."""
-        for other in array.buckets:
-            key = bucket_id(self._cluster.name, array.name, other.machine_type)
-            if other is not bucket and group in self.ledger.use(key).placement_groups:
-                return other
-        return None
-
-    def _take(self, line: NodeSet, array: NodeArray, bucket: Bucket, names: list[str]) -> None:
-        spec = _launch_spec(self._cluster.name, array, bucket)
-        group = line.placement_group_id or ""
-        use = self.ledger.use(spec.bucket_id)
-        attributes = dict(line.node_attributes)
-        off = attributes.pop("StartAutomatically", True) is False
-        use = use.changed(active=0 if off else len(names), nodes=len(names), placement_group=group)
-        for name in names:
-            self._names.add(name)
-        ledger = self.ledger.with_use(spec.bucket_id, use).with_placed(array.name, group, len(names))
-        self.ledger = replace(ledger, names=self._names.to_document())
-        # A machine type that was asked for is what is meant, and a placement group has one machine type.
-        movable = line.definition is None and not group and len(array.buckets) > 1
-        if movable:
-            self._offers[array.name] = tuple(
-                _launch_spec(self._cluster.name, array, one) for one in array.buckets
-            )
-        configuration = attributes.pop("Configuration", None)
-        self._groups.append(
-            NodeGroup(
-                spec=spec,
-                first=self._next_index,
-                names=NameSet(names).to_document(),
-                placement_group_id=group,
-                virtual_cluster=self._virtual_cluster,
-                movable=movable,
-                keep_alive=bool(attributes.pop("KeepAlive", False)),
-                fixed=bool(attributes.pop("Fixed", False)),
-                off=off,
-                shutdown_policy=ShutdownPolicy(
-                    str(attributes.pop("ShutdownPolicy", ShutdownPolicy.TERMINATE))
-                ),
-                attributes=attributes,
-                configuration={
-                    **array.configuration,
-                    **(configuration if isinstance(configuration, dict) else {}),
-                },
-            )
-        )
-        self._next_index += len(names)
-
-
-def _launch_spec(cluster: str, array: NodeArray, bucket: Bucket) -> LaunchSpec:
-    return LaunchSpec(
-        node_array=array.name,
-        bucket_id=bucket_id(cluster, array.name, bucket.machine_type),
-        machine_type=bucket.machine_type,
-        instance_type=bucket.instance_type,
-        template_id=bucket.template_id,
-        vcpu_count=bucket.cores,
-        memory=bucket.memory or 0.0,
-        interruptible=array.interruptible,
-        launch_template_id=array.launch_template.launch_template_id,
-        launch_template_version=array.launch_template.version,
-        subnet_ids=array.subnet_ids,
-        price_per_hour=bucket.price_per_hour,
-    )

@@ -11,7 +11,7 @@ from paddock.model.virtual_cluster import ConditionReason
 from paddock.service.assignment import find_free, plan_launch, settle_pending, with_launched
 from paddock.service.claims import Change, commit_change
 from paddock.service.contention import until_won
-from paddock.service.create_nodes import begin
+from paddock.service.create_nodes import begin_create
 
 if TYPE_CHECKING:
     from paddock.model.operation import Operation
@@ -61,7 +61,7 @@ def heal(
 
     operation = until_won(clock, attempt)
     if operation is not None:
-        begin(repository, workflows, operation)
+        begin_create(repository, workflows, operation)
     return operation
 
 

@@ -15,9 +15,10 @@ from paddock.model.operation import DEADLINE_NS, EVERY_VIRTUAL_CLUSTER, Action, 
 from paddock.ports.repository import MAX_WRITES, Check, Put
 from paddock.service.actions import RefusedError, act
 from paddock.service.contention import until_won
-from paddock.service.create_nodes import record_missing_nodes, record_operation, require_new_request
+from paddock.service.create_nodes import record_missing_nodes
 from paddock.service.lookup import known_quotas, require_cluster, require_ledger
 from paddock.service.membership import with_departures
+from paddock.service.recording import record_operation, require_new_request
 from paddock.service.starting import left_to_the_workflow, start
 
 if TYPE_CHECKING:
@@ -146,7 +147,7 @@ def new_operation(
     )
 
 
-def begin(
+def begin_forced(
     repository: Repository,
     workflows: Workflows,
     clock: Clock,

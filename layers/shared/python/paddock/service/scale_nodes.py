@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from paddock.ports.clock import Clock
     from paddock.ports.repository import Repository
     from paddock.ports.workflows import Workflows
-    from paddock.service.create_nodes import Added
+    from paddock.service.node_plan import Added
 
 
 def scale_nodes(

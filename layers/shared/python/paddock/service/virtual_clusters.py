@@ -26,10 +26,11 @@ from paddock.ports.repository import Put
 from paddock.service.assignment import find_free, plan_launch, settle_pending, with_launched
 from paddock.service.claims import Change, commit_change, give_back
 from paddock.service.contention import until_won
-from paddock.service.create_nodes import begin, record_operation
+from paddock.service.create_nodes import begin_create
 from paddock.service.healing import condition_of, with_attempt
 from paddock.service.lookup import require_cluster
 from paddock.service.manage_nodes import mark, new_operation
+from paddock.service.recording import record_operation
 from paddock.service.starting import left_to_the_workflow, start
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ def write_virtual_cluster(
 
     written, operation = until_won(clock, attempt)
     if operation is not None:
-        begin(repository, workflows, operation)
+        begin_create(repository, workflows, operation)
     return written
 
 

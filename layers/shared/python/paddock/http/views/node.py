@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from paddock.model.node import Node
     from paddock.model.operation import Operation
-    from paddock.service.create_nodes import Added
     from paddock.service.manage_nodes import NodeResult
+    from paddock.service.node_plan import Added
     from paddock.service.read_nodes import NodePage
 
 

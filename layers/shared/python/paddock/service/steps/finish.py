@@ -16,7 +16,7 @@ from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.contention import commit_each, until_won
 from paddock.service.create_nodes import record_missing_nodes
 from paddock.service.healing import heal
-from paddock.service.manage_nodes import begin
+from paddock.service.manage_nodes import begin_forced
 from paddock.service.observation import UNSEEN_GRACE_NS, failed, owned_instances
 from paddock.service.placement_groups import delete_empty_groups
 from paddock.service.read_nodes import nodes_of
@@ -142,7 +142,7 @@ def _clean_up(
         # Where its start was lost in a crash, the reconciler starts it, with a deadline of its own.
         return earlier.ids()
     if node_ids:
-        begin(repository, workflows, clock, operation.cluster, identity, action, node_ids)
+        begin_forced(repository, workflows, clock, operation.cluster, identity, action, node_ids)
     return list(node_ids)
 
 
