@@ -7,7 +7,8 @@ or lost a race, is given back by the writer, by the next change of that virtual 
 once it is older than any request can be.
 
 A node is claimed by a write even where it names the virtual cluster already. So whoever was about to give it
-back, for it was left from earlier, finds it changed.
+back, for it was left from earlier, finds it changed. A writer that loses gives back what was free before, and
+nothing else: what named the virtual cluster already may be another writer's, who has won.
 """
 
 from __future__ import annotations
@@ -70,7 +71,8 @@ def commit_change(
             conflicts = [*conflict.writes]
     if conflicts:
         lost = [write.was for write in conflicts]
-        give_back(repository, [claims[node.id] for node in early if node not in lost], now)
+        taken = [node for node in early if node not in lost and not node.virtual_cluster]
+        give_back(repository, [claims[node.id] for node in taken], now)
         raise WriteConflictError(conflicts)
     commit_each(repository, in_one[room:])
     return after
