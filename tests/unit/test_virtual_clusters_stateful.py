@@ -40,7 +40,8 @@ from paddock.service.steps.outcome import Next
 from paddock.service.virtual_clusters import list_virtual_clusters
 from tests.fakes import invariants
 from tests.fakes.actors import Actor, Crash, crash_after, crash_before, plainly, throttle
-from tests.fakes.world import CLUSTER, World, bucket, nodearray
+from tests.fakes.transactions import make_transactions_small
+from tests.fakes.world import World, bucket, nodearray
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,8 +52,7 @@ if TYPE_CHECKING:
 EXAMPLES = os.environ.get("EXAMPLES")
 LEAST_STEPS = 2_000
 MINUTE = 60
-MAX_WRITES = 8
-MAX_ACTORS = 4
+MAX_ACTORS = 3
 # Lambda ends a request's function after so long, and any other after twice that.
 REQUEST_SECONDS = 28
 TASK_SECONDS = 56
@@ -61,9 +61,9 @@ NAMES = ("x", "y")
 TYPES = ("s", "m")
 NAME = st.sampled_from(NAMES)
 BASED_ON = st.sampled_from(["current", "current", "current", "stale", "nothing"])
-WISH = st.fixed_dictionaries({"s": st.integers(0, 7), "m": st.integers(0, 2)})
+WISH = st.fixed_dictionaries({"s": st.integers(0, 8), "m": st.integers(0, 2)})
 FEW = st.integers(0, 9)
-CALLS = st.integers(1, 12)
+CALLS = st.integers(1, 20)
 ACTIONS = (Action.TERMINATE, Action.TERMINATE, Action.REIMAGE, Action.DEALLOCATE, Action.START)
 
 
@@ -119,11 +119,11 @@ class Walk(RuleBasedStateMachine):
         Walk.random.seed(0)
         array = nodearray(
             "ondemand",
-            bucket("c7i-large", templateId="s", maxCount=8),
+            bucket("c7i-large", templateId="s", maxCount=12),
             bucket("c7i-xlarge", templateId="m", maxCount=4),
-            maxCount=10,
+            maxCount=14,
         )
-        self.world = World(array, idleTimeoutSeconds=600)
+        self.world = World(array, idleTimeoutSeconds=1800)
         self.actors: list[Actor] = []
         self.ends: dict[Actor, Callable[[Actor], None]] = {}
         self.dies_at: dict[Actor, float] = {}
@@ -135,17 +135,20 @@ class Walk(RuleBasedStateMachine):
         self.failures = Failures()
         logging.getLogger("paddock").addHandler(self.failures)
 
-    @initialize(small=st.integers(0, 6), medium=st.integers(0, 2))
-    def begin(self, small: int, medium: int) -> None:
+    @initialize(small=st.integers(0, 9), medium=st.integers(0, 3), held=st.integers(0, 6))
+    def begin(self, small: int, medium: int, held: int) -> None:
         for machine_type, number in (("c7i-large", small), ("c7i-xlarge", medium)):
             if number:
                 self.world.ready(number, definition={"machineType": machine_type})
+        self.heads["x"] = [self.world.claim("x", xs=min(small, held))]
         self.look()
 
     # What clients do.
 
     @precondition(may_start)
-    @rule(name=NAME, wish=WISH, based_on=BASED_ON, provision=st.booleans(), writers=st.integers(1, 3))
+    @rule(
+        name=NAME, wish=WISH, based_on=BASED_ON, provision=st.booleans(), writers=st.sampled_from([1, 1, 2])
+    )
     def write(self, name: str, wish: dict[str, int], based_on: str, writers: int, *, provision: bool) -> None:
         """Several writers want different things of the same revision."""
         expected = self.revision(name, based_on)
@@ -155,6 +158,7 @@ class Walk(RuleBasedStateMachine):
             self.request(request, partial(World.write, body=body, expected=expected))
 
     @precondition(may_start)
+    @precondition(lambda self: self.world.repository.virtual_clusters()[0])
     @rule(name=NAME, based_on=BASED_ON, terminate=st.booleans())
     def delete(self, name: str, based_on: str, *, terminate: bool) -> None:
         request = Request(name, self.revision(name, based_on), None)
@@ -166,7 +170,7 @@ class Walk(RuleBasedStateMachine):
         self.start(lambda world: world.create(number, request_id=request_id))
 
     @precondition(may_start)
-    @rule(action=st.sampled_from(ACTIONS), picks=st.sets(FEW, min_size=1), force=st.booleans())
+    @rule(action=st.sampled_from(ACTIONS), picks=st.sets(FEW, min_size=1, max_size=3), force=st.booleans())
     def manage_nodes(self, action: Action, picks: set[int], *, force: bool) -> None:
         names = [f"ondemand-{pick}" for pick in sorted(picks)]
         self.start(lambda world: world.manage(action, names=names, force=force))
@@ -406,16 +410,15 @@ class Walk(RuleBasedStateMachine):
                 )
 
 
-@pytest.fixture(autouse=True)
-def _small_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("service.claims", "service.contention", "service.settling", "service.manage_nodes"):
-        monkeypatch.setattr(f"paddock.{module}.MAX_WRITES", MAX_WRITES)
-    monkeypatch.setattr("paddock.service.settling._NODES_PER_WRITE", (MAX_WRITES - 2) // 2)
-    monkeypatch.setattr("paddock.service.manage_nodes._NODES_PER_WRITE", MAX_WRITES - 2)
-    monkeypatch.setattr("tests.fakes.repository.MAX_WRITES", MAX_WRITES)
+@pytest.fixture
+def reporter(request: pytest.FixtureRequest) -> pytest.TerminalReporter:
+    found = request.config.pluginmanager.getplugin("terminalreporter")
+    assert isinstance(found, pytest.TerminalReporter)
+    return found
 
 
 def test_whatever_meets_and_whatever_dies_the_invariants_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_transactions_small(monkeypatch)
     # The same walk shall meet the same ids.
     monkeypatch.setattr("paddock.model.identity.randbits", lambda bits: Walk.random.getrandbits(bits))
     run_state_machine_as_test(
@@ -427,7 +430,7 @@ def test_whatever_meets_and_whatever_dies_the_invariants_hold(monkeypatch: pytes
             derandomize=EXAMPLES is None,
             database=None,
             print_blob=True,
-            phases=[Phase.generate] if os.environ.get('DEV') else list(Phase),
+            phases=[Phase.generate] if os.environ.get("DEV") else list(Phase),
             suppress_health_check=list(HealthCheck),
         ),
     )
