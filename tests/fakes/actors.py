@@ -1,8 +1,8 @@
 """Use cases that go on call by call, in an order that a test chooses.
 
-An actor is a use case in a thread of its own, over ports that stop it before each call. It is let go on by one
-call at a time, while everybody else stands still: so whoever lets actors go on decides how they interleave, and
-the same decisions give the same run.
+An actor is a use case in a thread of its own, over ports that stop it before each call. It is let go on by
+one call at a time, while everybody else stands still: so whoever lets actors go on decides how they
+interleave, and the same decisions give the same run.
 """
 
 from __future__ import annotations

@@ -1,27 +1,26 @@
 """Everything at once, interleaved at each call: the invariants hold after every step.
 
-Hypothesis starts use cases, lets one of them go on by some calls, lets another die, ends instances, lets time
-pass. One step is one call of one of them to the repository, the cloud or the workflow service. Transactions
-are cut to a few writes, so that a virtual cluster of some nodes is written in as many parts as one of hundreds.
+Hypothesis starts use cases, lets one of them go on by some calls, lets another die, ends instances, lets
+time pass. One step is one call to the repository, the cloud or the workflow service. Transactions are cut to
+a few writes, so that a virtual cluster of some nodes is written in as many parts as one of hundreds.
 
-``make test`` takes the same walks each time. ``make explore`` takes others, as many as ``EXAMPLES`` says, by a
-``SEED`` that it prints. A failure is shown as the shortest walk that fails, line by line as a program. The same
-seed and number give the same walks again, and so does the line with ``@reproduce_failure`` that is shown,
-above ``Walk``, with PYTHONHASHSEED=0.
+``make test`` takes the same walks each time. ``make explore`` takes other ones, as many as ``EXAMPLES`` says,
+by a ``SEED`` that it prints; the same two numbers give the same walks again. A failure is shown as the
+shortest walk that fails, a program line by line, with a ``@reproduce_failure`` to put above the test.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import sys
 from collections import Counter, defaultdict
 from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from random import Random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
-import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -32,7 +31,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from paddock.errors import NotFound, PaddockError, RevisionConflict
+from paddock.errors import PaddockError, RevisionConflict
 from paddock.model.operation import ENDING, Action
 from paddock.ports.repository import WriteConflictError
 from paddock.service.healing import heal
@@ -45,6 +44,8 @@ from tests.fakes.world import World, bucket, nodearray
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    import pytest
 
     from paddock.model.virtual_cluster import VirtualCluster
     from tests.fakes.actors import Luck
@@ -111,8 +112,8 @@ class Walk(RuleBasedStateMachine):
     """One world, the actors in it, and every state that each virtual cluster has been in."""
 
     steps = 0
-    outcomes: Counter[str] = Counter()
-    random = Random()
+    ended: ClassVar[Counter[str]] = Counter()
+    random = Random()  # noqa: S311  # nothing is kept secret
 
     def __init__(self) -> None:
         super().__init__()
@@ -348,7 +349,7 @@ class Walk(RuleBasedStateMachine):
     def look_at_end(self, actor: Actor) -> None:
         error = actor.error
         kind = type(error).__name__ if error else "done"
-        Walk.outcomes[kind] += 1
+        Walk.ended[kind] += 1
         if error is None:
             self.ends[actor](actor)
         elif isinstance(error, Crash | WriteConflictError) and actor not in self.requests:
@@ -410,31 +411,27 @@ class Walk(RuleBasedStateMachine):
                 )
 
 
-@pytest.fixture
-def reporter(request: pytest.FixtureRequest) -> pytest.TerminalReporter:
-    found = request.config.pluginmanager.getplugin("terminalreporter")
-    assert isinstance(found, pytest.TerminalReporter)
-    return found
-
-
-def test_whatever_meets_and_whatever_dies_the_invariants_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_whatever_meets_and_whatever_dies_the_invariants_hold(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     make_transactions_small(monkeypatch)
+    monkeypatch.setattr(logging.getLogger("paddock"), "propagate", False)
     # The same walk shall meet the same ids.
-    monkeypatch.setattr("paddock.model.identity.randbits", lambda bits: Walk.random.getrandbits(bits))
+    monkeypatch.setattr("paddock.model.identity.randbits", Walk.random.getrandbits)
     run_state_machine_as_test(
         Walk,
         settings=settings(
             deadline=None,
-            max_examples=int(EXAMPLES or 40),
+            max_examples=int(EXAMPLES or 120),
             stateful_step_count=50,
             derandomize=EXAMPLES is None,
             database=None,
             print_blob=True,
-            phases=[Phase.generate] if os.environ.get("DEV") else list(Phase),
             suppress_health_check=list(HealthCheck),
+            phases=[Phase.generate] if os.environ.get("DEV") else list(Phase),
         ),
     )
-    import sys
-
-    sys.__stderr__.write(f"{Walk.steps} {Walk.outcomes}\n")
+    ended = ", ".join(f"{number} {how}" for how, number in Walk.ended.most_common())
+    with capsys.disabled():
+        sys.stdout.write(f"\nsteps: {Walk.steps}; use cases that ended: {ended}\n")
     assert Walk.steps >= LEAST_STEPS
