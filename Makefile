@@ -4,12 +4,14 @@ PYTHON ?= python3
 PORT ?= 4566
 VENV := .venv
 BIN := $(VENV)/bin
+EXAMPLES ?= 5000
+SEED := $(or $(SEED),$(shell date +%s))
 READY := $(VENV)/.requirements
 
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help local local-reset test bench check format pins build clean
+.PHONY: help local local-reset test explore bench check format pins build clean
 
 help:  ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -22,6 +24,11 @@ local-reset:  ## Forget what `make local` has stored
 
 test: $(READY)  ## Run all tests
 	@exec $(BIN)/python -m pytest
+
+explore: $(READY)  ## Search for walks that break an invariant (EXAMPLES=5000 SEED=random)
+	@echo "paddock: make explore EXAMPLES=$(EXAMPLES) SEED=$(SEED)"
+	@EXAMPLES=$(EXAMPLES) PYTHONHASHSEED=0 $(BIN)/python -m pytest -q -o timeout=0 --hypothesis-seed=$(SEED) \
+		tests/unit/test_virtual_clusters_stateful.py
 
 bench: $(READY)  ## Print what creating nodes costs in calls
 	@PYTHONPATH=layers/shared/python $(BIN)/python -m tests.bench.calls

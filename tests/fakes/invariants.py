@@ -193,8 +193,9 @@ def _operations(world: World) -> Iterator[str]:
         if (one.state is OperationState.SUCCEEDED) != (one.total > 0 and not one.failed) and one.total:
             yield f"operation {one.id} is {one.state} with {one.failed} of {one.total} failed"
         if one.action is Action.CREATE:
+            # What another operation has taken hold of since is no longer this one's to tell.
             mine = [nodes[node.id] for node in one.planned_nodes() if node.id in nodes]
-            never = sum(node.is_wanted and not node.ready_at for node in mine if node.launcher == one.id)
+            never = sum(node.is_wanted and not node.ready_at for node in mine if node.managed_by == one.id)
             if never > one.failed:
                 yield f"create {one.id} counts {one.failed} as failed, {never} were never Ready"
         else:

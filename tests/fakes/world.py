@@ -53,6 +53,9 @@ if TYPE_CHECKING:
 REGION = "us-east-1"
 CLUSTER = "demo"
 MAX_STEPS = 2_000
+SETTLING_MINUTES = 300
+# After these a claim that nobody confirms is given back.
+QUIET_MINUTES = 2
 
 
 def bucket(machine_type: str = "c7i-xlarge", **changes: Any) -> dict[str, Any]:
@@ -216,6 +219,15 @@ class World:
         """Run every live workflow, and those that they start, to their ends."""
         while self.workflows.live:
             self.drive(next(iter(self.workflows.live.values())))
+
+    def settle(self) -> None:
+        """Let time pass, with a reconciler each minute, until nothing is under way."""
+        for minute in range(SETTLING_MINUTES):
+            self.clock.advance(60)
+            self.reconcile()
+            self.drive_all()
+            if minute >= QUIET_MINUTES and not self.repository.running_operations():
+                return
 
     def ready(self, count: int = 1, **line: Any) -> Sequence[Node]:
         """Create nodes and wait until they are Ready; answers them."""

@@ -1,60 +1,93 @@
-"""Crash before and after every call that leaves the process, then let time pass: nothing may be broken."""
+"""Crash before and after every call that leaves the process, then let time pass: nothing may be broken.
+
+Or let a call be throttled. In how many places this was tried is printed at the end.
+"""
 
 from __future__ import annotations
 
+import sys
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from enum import Enum
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 import pytest
 
-from paddock.errors import DuplicateRequest, NotFound, PaddockError, RevisionConflict
+from paddock.errors import (
+    ComputeThrottled,
+    DuplicateRequest,
+    NotFound,
+    PaddockError,
+    RevisionConflict,
+    StoreThrottled,
+    WorkflowsUnavailable,
+)
 from paddock.model.node import NodeStatus
 from paddock.model.operation import Action, Operation, OperationState
 from paddock.ports.repository import Put
 from tests.fakes import invariants
+from tests.fakes.actors import Crash
 from tests.fakes.compute import FakeCompute
 from tests.fakes.repository import FakeRepository
+from tests.fakes.transactions import make_transactions_small
 from tests.fakes.workflows import FakeWorkflows
 from tests.fakes.world import World, bucket, nodearray
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from paddock.adapters.dynamodb.keys import Key
+    from paddock.model.virtual_cluster import VirtualCluster
     from paddock.ports.compute import Instance, LaunchRequest, LaunchResult
     from paddock.ports.repository import Write
     from tests.fakes.ec2 import FakeEc2
+    from tests.fakes.repository import Found
 
-ROUNDS = 300
-ROUND_SECONDS = 60
-# After these a claim that nobody confirms is given back.
-QUIET_ROUNDS = 2
+MINUTE = 60
 LONG_SECONDS = 3 * 3600
 
 Answer = TypeVar("Answer")
 
 
-class Crash(BaseException):
-    """The process is gone; nobody may catch it."""
+class Fault(Enum):
+    """What happens to one call."""
+
+    CRASH_BEFORE = "crash before"
+    CRASH_AFTER = "crash after"
+    THROTTLED = "throttled at"
 
 
 class Outside:
-    """Everything outside the process; at call number ``crash_at`` the process dies."""
+    """Everything outside the process, where call number ``fault_at`` meets the fault.
 
-    def __init__(self, crash_at: int = 0, *, done: bool = False, newest_first: bool = False) -> None:
+    A crash before or after a read is one after the last call with an effect, or before the next; so reads
+    count only for throttling.
+    """
+
+    def __init__(self, fault: Fault, fault_at: int = 0, *, newest_first: bool = False) -> None:
         self.calls = 0
         self.newest_first = newest_first
-        self._crash_at = crash_at
-        self._done = done
+        self._fault = fault
+        self._fault_at = fault_at
 
-    def call(self, act: Callable[[], Answer]) -> Answer:
+    def call(self, act: Callable[[], Answer], throttled: type[PaddockError]) -> Answer:
         self.calls += 1
-        if self.calls != self._crash_at:
+        if self.calls != self._fault_at:
             return act()
-        if self._done:
+        if self._fault is Fault.THROTTLED:
+            raise throttled("not now", code="Throttled")
+        if self._fault is Fault.CRASH_AFTER:
             with suppress(PaddockError):
                 act()
         raise Crash
+
+    def read(self, act: Callable[[], Answer]) -> Answer:
+        return self.call(act, StoreThrottled) if self._fault is Fault.THROTTLED else act()
+
+    def end_faults(self) -> None:
+        """Let all calls through from now on, also where the faulty one was not reached."""
+        self._fault_at = 0
 
     def surround(self, world: World) -> None:
         """Put all ports of a world there."""
@@ -71,13 +104,19 @@ class _Repository(FakeRepository):
         self._outside = outside
 
     def commit(self, *writes: Write) -> None:
-        self._outside.call(lambda: super(_Repository, self).commit(*writes))
+        self._outside.call(partial(super().commit, *writes), StoreThrottled)
 
     def running_operations(self) -> Sequence[str]:
         """In an order that the port leaves open, and that a test has to choose."""
         running = [one for one in self._records.values() if isinstance(one, Operation) and one.is_running]
         running.sort(key=lambda one: one.start_time, reverse=self._outside.newest_first)
         return [one.id for one in running]
+
+    def _get(self, kind: type[Found], key: Key) -> Found | None:
+        return self._outside.read(partial(super()._get, kind, key))
+
+    def _query(self, kind: type[Found], pk: str, begins_with: str = "") -> list[Found]:
+        return self._outside.read(partial(super()._query, kind, pk, begins_with))
 
 
 class _Compute(FakeCompute):
@@ -86,25 +125,26 @@ class _Compute(FakeCompute):
         self._outside = outside
 
     def launch(self, request: LaunchRequest) -> LaunchResult:
-        return self._outside.call(lambda: super(_Compute, self).launch(request))
+        return self._outside.call(partial(super().launch, request), ComputeThrottled)
 
     def describe(self, instance_ids: Collection[str]) -> Mapping[str, Instance]:
-        return self._outside.call(lambda: super(_Compute, self).describe(instance_ids))
+        return self._outside.call(partial(super().describe, instance_ids), ComputeThrottled)
 
     def launched_by(self, cluster: str, operation_id: str) -> Sequence[Instance]:
-        return self._outside.call(lambda: super(_Compute, self).launched_by(cluster, operation_id))
+        look = partial(super().launched_by, cluster, operation_id)
+        return self._outside.call(look, ComputeThrottled)
 
     def launched_in(self, cluster: str) -> Sequence[Instance]:
-        return self._outside.call(lambda: super(_Compute, self).launched_in(cluster))
+        return self._outside.call(partial(super().launched_in, cluster), ComputeThrottled)
 
     def clusters(self) -> Collection[str]:
-        return self._outside.call(lambda: super(_Compute, self).clusters())
+        return self._outside.call(partial(super().clusters), ComputeThrottled)
 
     def _each(self, operation: str, instance_ids: Collection[str]) -> Mapping[str, str]:
-        return self._outside.call(lambda: super(_Compute, self)._each(operation, instance_ids))
+        return self._outside.call(partial(super()._each, operation, instance_ids), ComputeThrottled)
 
     def delete_placement_group(self, name: str) -> bool:
-        return self._outside.call(lambda: super(_Compute, self).delete_placement_group(name))
+        return self._outside.call(partial(super().delete_placement_group, name), ComputeThrottled)
 
 
 class _Workflows(FakeWorkflows):
@@ -113,7 +153,7 @@ class _Workflows(FakeWorkflows):
         self._outside = outside
 
     def start(self, operation: Operation) -> None:
-        self._outside.call(lambda: super(_Workflows, self).start(operation))
+        self._outside.call(partial(super().start, operation), WorkflowsUnavailable)
 
 
 # What happens after a crash.
@@ -122,30 +162,20 @@ class _Workflows(FakeWorkflows):
 def retried(world: World) -> None:
     """The state machine runs the task again."""
     world.drive_all()
-    settle(world)
+    world.settle()
 
 
 def lost(world: World) -> None:
     """No execution lives on; the reconciler runs each minute."""
     world.workflows.live.clear()
-    settle(world)
+    world.settle()
 
 
 def lost_for_long(world: World) -> None:
     """No execution lives on, and the reconciler comes only after every deadline has passed."""
     world.workflows.live.clear()
     world.clock.advance(LONG_SECONDS)
-    settle(world)
-
-
-def settle(world: World) -> None:
-    """Let time pass until nothing is under way."""
-    for number in range(ROUNDS):
-        world.clock.advance(ROUND_SECONDS)
-        world.reconcile()
-        world.drive_all()
-        if number >= QUIET_ROUNDS and not world.repository.running_operations():
-            return
+    world.settle()
 
 
 # What is crashed.
@@ -165,9 +195,9 @@ class Scenario:
     timely: bool = False
 
 
-def _ready(count: int, *, boot_seconds: float = 3) -> Callable[[], World]:
+def _ready(count: int, *, boot_seconds: float = 3, most: int = 3) -> Callable[[], World]:
     def prepare() -> World:
-        world = World(nodearray(maxCount=max(count, 3)))
+        world = World(nodearray(maxCount=max(count, most)))
         world.ec2.configure(boot_seconds=boot_seconds)
         if count:
             world.ready(count)
@@ -208,6 +238,37 @@ def _claimed() -> World:
     world = _ready(4)()
     world.claim("a", x4c8g=3)
     return world
+
+
+def _holding(count: int, ready: int) -> Callable[[], World]:
+    """Ready nodes, of which virtual cluster ``a`` holds so many, and launches what it misses."""
+
+    def prepare() -> World:
+        world = _ready(ready)()
+        world.want("a", x4c8g=count)
+        return world
+
+    return prepare
+
+
+def _with_idle_nodes() -> World:
+    world = World(nodearray(), idleTimeoutSeconds=600)
+    world.ready(8)
+    world.claim("a", x4c8g=1)
+    return world
+
+
+def _with_stale_claims() -> World:
+    """A writer died after it had claimed nodes, and nobody writes that virtual cluster again."""
+    world = _ready(10)()
+    now = world.clock.now()
+    for node in world.nodes():
+        world.repository.commit(Put(node.claimed_by("a", now), was=node))
+    return world
+
+
+def _with_two_types() -> World:
+    return World(nodearray("ondemand", bucket("c7i-large", templateId="s"), bucket(templateId="m")))
 
 
 def _create(world: World) -> None:
@@ -259,6 +320,47 @@ def _claim(world: World) -> None:
     world.claim("a", shrunk.revision, x4c8g=4)
 
 
+def _grow_to(count: int) -> Callable[[World], None]:
+    """The wish, until it is on record; a client that got no answer looks whether it was done."""
+
+    def run(world: World) -> None:
+        stored = world.repository.virtual_cluster("a")
+        if stored is None or stored.replica_sets != {"4c8g": count}:
+            world.want("a", stored.revision if stored else None, x4c8g=count)
+        world.drive_all()
+
+    return run
+
+
+def _join(world: World) -> None:
+    """Some are Ready earlier than others, and join earlier."""
+    if world.repository.virtual_cluster("a") is None:
+        operation = world.operation(world.want("a", xs=2, xm=2).operation_id)
+        world.step("launch", operation.id)
+        world.ec2.configure(boot_seconds=60)
+        world.step("launch", operation.id)
+        world.clock.advance(10)
+        world.step("poll", operation.id)
+    world.drive_all()
+
+
+def _lose_one(world: World) -> None:
+    world.terminate(names=["ondemand-1"], force=True)
+    _pass_minutes(world)
+
+
+def _wait_long(world: World) -> None:
+    _pass_minutes(world, 12)
+
+
+def _pass_minutes(world: World, minutes: int = 3) -> None:
+    for _ in range(minutes):
+        world.clock.advance(MINUTE)
+        world.drive_all()
+        world.reconcile()
+    world.drive_all()
+
+
 def _release(world: World) -> None:
     with suppress(NotFound):
         world.release("a")
@@ -300,11 +402,11 @@ def _reconcile(world: World) -> None:
 def _changed_by_hand() -> World:
     """One instance was ended, one was stopped, and one runs on."""
     world = _ready(3)()
-    world.clock.advance(ROUND_SECONDS)
+    world.clock.advance(60)
     ended, stopped, _ = (node.instance_id for node in world.nodes())
     world.ec2.end(ended)
     world.ec2.call("StopInstances", {"InstanceIds": [stopped]})
-    world.clock.advance(ROUND_SECONDS)
+    world.clock.advance(60)
     return world
 
 
@@ -348,7 +450,7 @@ def _would_not_end() -> World:
     operation, _ = world.terminate(ids=[node.id])
     world.drive(operation)
     world.ec2.end(node.instance_id)
-    world.clock.advance(ROUND_SECONDS)
+    world.clock.advance(60)
     return world
 
 
@@ -370,6 +472,10 @@ def _statuses(world: World) -> list[str]:
 def _machines(world: World) -> list[str]:
     """The machine types of nodes that are Ready, in the order of the nodes."""
     return [node.spec.machine_type for node in world.nodes() if node.status is READY]
+
+
+def _held(world: World) -> int:
+    return len(world.held("a").node_instances)
 
 
 def _free(world: World) -> int:
@@ -468,6 +574,36 @@ SCENARIOS = {
     "hear of interruptions": Scenario(
         _ready(3), _interrupt, _interrupt, lambda world: len(world.alive()) == len(world.nodes()) == 1
     ),
+    "write virtual cluster, many nodes": Scenario(
+        _ready(11), _grow_to(10), _grow_to(10), lambda world: (_held(world), _free(world)) == (10, 1)
+    ),
+    "shrink virtual cluster by many nodes": Scenario(
+        _holding(11, 11), _grow_to(1), _grow_to(1), lambda world: (_held(world), _free(world)) == (1, 10)
+    ),
+    "write virtual cluster, which claims and launches": Scenario(
+        _ready(3, most=9), _grow_to(5), _grow_to(5), lambda world: _held(world) == 5, timely=True
+    ),
+    "join while others are still launched": Scenario(
+        _with_two_types, _join, _join, lambda world: _held(world) == 4, timely=True
+    ),
+    "delete virtual cluster, many nodes": Scenario(
+        _holding(11, 11), _release, _release, lambda world: _free(world) == 11
+    ),
+    "delete virtual cluster and its many nodes": Scenario(
+        _holding(11, 12), _release_and_end, _release_and_end, lambda world: len(world.alive()) == 1
+    ),
+    "lose a node, a free one replaces it": Scenario(
+        _holding(3, 4), _lose_one, lambda _: None, lambda world: _held(world) == 3
+    ),
+    "lose a node, a launched one replaces it": Scenario(
+        _holding(3, 3), _lose_one, _pass_minutes, lambda world: _held(world) == 3, timely=True
+    ),
+    "end idle nodes": Scenario(
+        _with_idle_nodes, _wait_long, _wait_long, lambda world: len(world.alive()) == 1
+    ),
+    "release stale claims": Scenario(
+        _with_stale_claims, _pass_minutes, lambda _: None, lambda world: _free(world) == 10
+    ),
 }
 EACH = pytest.mark.parametrize("scenario", SCENARIOS.values(), ids=SCENARIOS)
 
@@ -477,47 +613,123 @@ def _create_failed(world: World) -> bool:
     return all(one.state is OperationState.FAILED for one in creates)
 
 
+class Tally:
+    """In how many places a fault was tried, and after how many of them something was wrong."""
+
+    def __init__(self) -> None:
+        self.tried = self.violations = 0
+
+
+@pytest.fixture(scope="module")
+def tally(request: pytest.FixtureRequest) -> Iterator[Tally]:
+    counted = Tally()
+    yield counted
+    capture = request.config.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        sys.stdout.write(f"\ncrash points tried: {counted.tried}, violations: {counted.violations}\n")
+
+
+@pytest.fixture(autouse=True)
+def _small_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_transactions_small(monkeypatch)
+
+
+CRASHES = (Fault.CRASH_BEFORE, Fault.CRASH_AFTER)
+
+
 @EACH
 @pytest.mark.parametrize("after", [retried, lost])
 def test_after_a_crash_anywhere_everything_comes_out_right(
-    scenario: Scenario, after: Callable[[World], None]
+    scenario: Scenario, after: Callable[[World], None], tally: Tally
 ) -> None:
-    assert "\n".join(_failures(scenario, after, expecting=True)) == ""
+    assert _sweep(tally, scenario, CRASHES, after) == ""
 
 
-def test_it_does_not_matter_which_operation_is_brought_back_first() -> None:
-    scenario = SCENARIOS["create and terminate"]
-    assert "\n".join(_failures(scenario, lost, expecting=True, newest_first=True)) == ""
+def test_it_does_not_matter_which_operation_is_brought_back_first(tally: Tally) -> None:
+    assert _sweep(tally, SCENARIOS["create and terminate"], CRASHES, lost, newest_first=True) == ""
 
 
 @EACH
-def test_after_a_crash_anywhere_and_hours_without_repair_nothing_is_broken(scenario: Scenario) -> None:
-    assert "\n".join(_failures(scenario, lost_for_long, expecting=not scenario.timely)) == ""
+def test_after_a_crash_anywhere_and_hours_without_repair_nothing_is_broken(
+    scenario: Scenario, tally: Tally
+) -> None:
+    assert _sweep(tally, scenario, CRASHES, lost_for_long, expecting=not scenario.timely) == ""
 
 
-def _failures(
-    scenario: Scenario, after: Callable[[World], None], *, expecting: bool, newest_first: bool = False
-) -> Iterator[str]:
-    """Where the process died, and what is wrong in the end; for each place where something is."""
-    outside = Outside()
-    world = scenario.prepare()
-    outside.surround(world)
-    scenario.act(world)
-    assert outside.calls
-    for number in range(1, outside.calls + 1):
-        for done in (False, True):
+@EACH
+def test_after_a_throttled_call_everything_comes_out_right(scenario: Scenario, tally: Tally) -> None:
+    assert _sweep(tally, scenario, (Fault.THROTTLED,), retried) == ""
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda world, revision: world.want("a", revision, x4c8g=12),
+        lambda world, revision: world.want("a", revision, x4c8g=14),
+        lambda world, revision: world.want("a", revision, x4c8g=1),
+        lambda world, revision: world.release("a", revision),
+        lambda world, revision: world.release("a", revision, terminate=True),
+    ],
+    ids=["grow", "grow and launch", "shrink", "delete", "delete with its nodes"],
+)
+def test_what_is_refused_for_too_many_calls_has_not_been_done(
+    change: Callable[[World, int], VirtualCluster],
+) -> None:
+    number = calls = 0
+    while number <= calls:
+        number += 1
+        world = _ready(12, most=14)()
+        before = world.claim("a", x4c8g=6)
+        inside = world.repository
+        outside = Outside(Fault.THROTTLED, number)
+        outside.surround(world)
+        try:
+            change(world, before.revision)
+        except StoreThrottled:
+            assert inside.virtual_cluster("a") == before
+        else:
+            assert inside.virtual_cluster("a") != before
+        calls = outside.calls
+
+
+def _sweep(
+    tally: Tally,
+    scenario: Scenario,
+    faults: Collection[Fault],
+    after: Callable[[World], None],
+    *,
+    expecting: bool = True,
+    newest_first: bool = False,
+) -> str:
+    """Where the fault was, and what is wrong in the end; for each place where something is."""
+    broken = []
+    for fault in faults:
+        for number in range(1, _calls(scenario, fault) + 1):
+            tally.tried += 1
             world = scenario.prepare()
-            Outside(number, done=done, newest_first=newest_first).surround(world)
-            with pytest.raises(Crash):
+            outside = Outside(fault, number, newest_first=newest_first)
+            outside.surround(world)
+            with suppress(Crash, PaddockError):
                 scenario.act(world)
+            outside.end_faults()
             found = invariants.always(world)
             after(world)
             found += invariants.at_rest(world)
             scenario.again(world)
-            settle(world)
+            world.settle()
             found += invariants.at_rest(world)
             if expecting and not scenario.expect(world):
                 found.append(f"there are nodes {_statuses(world)}, and {len(world.alive())} instances")
             if found:
-                where = f"{'after' if done else 'before'} call {number} of {outside.calls}"
-                yield f"{where}: {'; '.join(dict.fromkeys(found))}"
+                broken.append(f"{fault.value} call {number}: {'; '.join(dict.fromkeys(found))}")
+    tally.violations += len(broken)
+    return "\n".join(broken)
+
+
+def _calls(scenario: Scenario, fault: Fault) -> int:
+    outside = Outside(fault)
+    world = scenario.prepare()
+    outside.surround(world)
+    scenario.act(world)
+    assert outside.calls
+    return outside.calls

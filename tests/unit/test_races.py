@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,6 +13,7 @@ from paddock.model.node import NodeStatus
 from paddock.service.clusters import delete_cluster
 from paddock.service.contention import ATTEMPTS
 from tests.fakes import invariants
+from tests.fakes.actors import Actor
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
 
 if TYPE_CHECKING:
@@ -19,6 +21,8 @@ if TYPE_CHECKING:
 
     from paddock.model.cluster import Cluster
 
+# More calls to ports than a write of a virtual cluster makes, and than it makes however often it begins anew.
+WRITE_CALLS, LAST = 9, 100
 LARGE, XLARGE = "c7i-large", "c7i-xlarge"
 
 
@@ -178,3 +182,24 @@ def test_whoever_loses_every_race_is_told_to_come_back_and_has_changed_nothing()
         world.create(5, request_id="r")
     assert len(world.nodes()) == ATTEMPTS
     assert world.repository.request(CLUSTER, "r") is None
+
+
+def test_two_writers_on_one_revision_who_meet_anywhere_leave_one_whole_virtual_cluster(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    # So the first nodes are claimed before the virtual cluster's own record is written.
+    monkeypatch.setattr("paddock.service.claims.MAX_WRITES", 4)
+    broken = []
+    for first_calls, second_calls in product(range(WRITE_CALLS), repeat=2):
+        world = World()
+        world.ready(5)
+        actors = [Actor(world, lambda world: world.claim("vc", x4c8g=4)) for _ in range(2)]
+        first, second = actors
+        for actor, calls in ((first, first_calls), (second, second_calls), (first, LAST), (second, LAST)):
+            for _ in range(calls):
+                if not actor.has_ended:
+                    actor.go()
+                    broken += invariants.always(world)
+        assert [type(actor.error) for actor in actors if actor.error] == [RevisionConflict]
+        assert [actor.answer for actor in actors if not actor.error] == [world.held("vc")]
+    assert broken == []

@@ -7,14 +7,17 @@ or lost a race, is given back by the writer, by the next change of that virtual 
 once it is older than any request can be.
 
 A node is claimed by a write even where it names the virtual cluster already. So whoever was about to give it
-back, for it was left from earlier, finds it changed.
+back, for it was left from earlier, finds it changed. A writer that loses gives back what was free before, and
+nothing else: what named the virtual cluster already may be another writer's, who has won.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from paddock.errors import StoreThrottled
 from paddock.model.identity import next_revision
 from paddock.model.operation import SECOND_NS
 from paddock.model.virtual_cluster import change_between
@@ -60,25 +63,35 @@ def commit_change(
     room = MAX_WRITES - len(head)
     early, late = change.claimed[:-room], change.claimed[-room:]
     claims = {node.id: node.claimed_by(after.id, now) for node in change.claimed}
-    frees = [Put(node.claimed_by("", now), was=node) for node in change.freed]
-    in_one = [Put(claims[node.id], was=node) for node in late] + frees
+    with_it, afterwards = change.freed[: room - len(late)], change.freed[room - len(late) :]
+    in_one: list[Write] = [Put(claims[node.id], was=node) for node in late]
+    in_one += _frees(with_it, now)
     conflicts = commit_each(repository, [Put(claims[node.id], was=node) for node in early])
     if not conflicts:
         try:
-            repository.commit(*head, *in_one[:room])
+            repository.commit(*head, *in_one)
         except WriteConflictError as conflict:
             conflicts = [*conflict.writes]
     if conflicts:
         lost = [write.was for write in conflicts]
-        give_back(repository, [claims[node.id] for node in early if node not in lost], now)
+        taken = [node for node in early if node not in lost and not node.virtual_cluster]
+        give_back(repository, [claims[node.id] for node in taken], now)
         raise WriteConflictError(conflicts)
-    commit_each(repository, in_one[room:])
+    give_back(repository, afterwards, now)
     return after
 
 
 def give_back(repository: Repository, nodes: Sequence[Node], now: int) -> None:
-    """Take the claims off these nodes, as far as they are as they were read."""
-    commit_each(repository, [Put(node.claimed_by("", now), was=node) for node in nodes])
+    """Take the claims off these nodes, as far as they are as they were read, and the store takes the calls.
+
+    What they were claimed for is decided by then, one way or the other. The reconciler gives back the others.
+    """
+    with suppress(StoreThrottled):
+        commit_each(repository, _frees(nodes, now))
+
+
+def _frees(nodes: Sequence[Node], now: int) -> list[Write]:
+    return [Put(node.claimed_by("", now), was=node) for node in nodes]
 
 
 def is_stale(node: Node, held: Collection[str], now: int) -> bool:
