@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from paddock.model.identity import new_operation_id
-from paddock.service import create_nodes
+from paddock.service import node_plan
 from tests.fakes.api import handle, serve
 from tests.fakes.world import CLUSTER, World
 
@@ -62,9 +62,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     serve(world, monkeypatch)
     # The first create is the one that the workflow's events are about.
     first = iter([event("workflow/launch")["operationId"]])
-    monkeypatch.setattr(
-        create_nodes, "new_operation_id", lambda now: next(first, None) or new_operation_id(now)
-    )
+    monkeypatch.setattr(node_plan, "new_operation_id", lambda now: next(first, None) or new_operation_id(now))
     return world
 
 
