@@ -15,11 +15,12 @@ INTERRUPTION = "EC2 Spot Instance Interruption Warning"
 
 
 @observed
-def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  # noqa: ARG001
-    """Look at all instances of a batch at once; answers how many nodes were changed."""
-    events = [json.loads(record["body"]) for record in event["Records"]]
-    instances = {one["detail"]["instance-id"] for one in events}
-    warned = {one["detail"]["instance-id"] for one in events if one["detail-type"] == INTERRUPTION}
-    report = {"instances": len(instances), "changed": bootstrap.look_at_instances(instances, warned)}
-    logger.info("looked at instances", extra=report)
-    return report
+def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  # noqa: ARG001
+    """Look at all instances of a batch at once; answers the messages that the queue has to bring again."""
+    events = {record["messageId"]: json.loads(record["body"]) for record in event["Records"]}
+    about = {message: one["detail"]["instance-id"] for message, one in events.items()}
+    warned = {about[message] for message, one in events.items() if one["detail-type"] == INTERRUPTION}
+    changed, failed = bootstrap.look_at_instances(set(about.values()), warned)
+    logger.info("looked at instances", extra={"instances": len(set(about.values())), "changed": changed})
+    again = [message for message, instance in about.items() if instance in failed]
+    return {"batchItemFailures": [{"itemIdentifier": message} for message in again]}

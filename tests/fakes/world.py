@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
+from paddock.errors import StoreThrottled
 from paddock.model.operation import ENDING, Action
 from paddock.model.requests import (
     ClusterWrite,
@@ -156,7 +157,11 @@ class World:
     def hear(self, *instance_ids: str, interrupted: Collection[str] = ()) -> int:
         """EC2 tells of its instances, in one batch."""
         ports = self.repository, self.compute, self.workflows, self.clock
-        return look_at_instances(*ports, {*instance_ids, *interrupted}, interrupted)
+        changed, failed = look_at_instances(*ports, {*instance_ids, *interrupted}, interrupted)
+        if failed:
+            # Most of what fails is throttled; the queue brings it again.
+            raise StoreThrottled("the queue brings these again")
+        return changed
 
     def nodes(self) -> Sequence[Node]:
         return self.repository.nodes(CLUSTER)

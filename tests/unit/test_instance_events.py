@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,10 +10,13 @@ import pytest
 from paddock.errors import ComputeThrottled, StoreThrottled
 from paddock.model.node import NodeStatus
 from paddock.model.operation import Action, OperationState
+from schedule.instance_events import handler
 from tests.fakes import invariants
+from tests.fakes.api import Context, serve
 from tests.fakes.world import World, nodearray
 
 if TYPE_CHECKING:
+    from paddock.model.operation import Operation
     from paddock.ports.repository import Write
 
 SPOT = nodearray("spot", interruptible=True)
@@ -158,3 +162,33 @@ def test_where_the_workflow_cannot_be_started_the_reconciler_does() -> None:
     assert world.reconcile().resumed == 1
     world.drive_all()
     assert world.nodes() == []
+
+
+def test_what_cannot_be_looked_after_comes_again_and_stops_no_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    [lost], [broken] = world.ready(1), world.ready(1)
+    world.ec2.end(lost.instance_id)
+    world.ec2.end(broken.instance_id)
+    world.clock.advance(ENDED)
+    serve(world, monkeypatch)
+    read = world.repository.operation
+
+    def fail(operation_id: str) -> Operation | None:
+        if operation_id == broken.operation_id:
+            raise ValueError("a record that cannot be read")
+        return read(operation_id)
+
+    monkeypatch.setattr(world.repository, "operation", fail)
+    detail_type = "EC2 Instance State-change Notification"
+    records = [
+        {
+            "messageId": f"message-{number}",
+            "body": json.dumps({"detail-type": detail_type, "detail": {"instance-id": node.instance_id}}),
+        }
+        for number, node in enumerate((broken, lost))
+    ]
+    answer = handler({"Records": records}, Context())  # type: ignore[arg-type]
+    assert answer == {"batchItemFailures": [{"itemIdentifier": "message-0"}]}
+    assert [node.status for node in world.nodes()] == [NodeStatus.FAILED, NodeStatus.READY]
