@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from paddock.model.operation import OperationState
+from paddock.model.operation import Action, OperationState
 from paddock.ports.compute import LaunchRequest
 from paddock.reconcile.run import Report
 from paddock.service.placement_groups import GROUPS_PER_RUN, delete_empty_groups
@@ -75,6 +75,27 @@ def test_a_group_that_is_used_again_is_made_again_and_may_have_another_machine_t
         assert (node.status, groups(world)) == ("Ready", [RING])
         end(world, "ondemand-1")
         assert groups(world) == []
+    assert invariants.at_rest(world) == []
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [("c7i-large", "ring has room for 0"), ("c7i-xlarge", "ring has machine type c7i-xlarge")],
+)
+def test_a_start_is_held_by_its_group_as_a_create_is(other: str, reason: str) -> None:
+    """The places of a deallocated node are free for others; with those in them, it has to wait."""
+    world = World(nodearray("ondemand", bucket("c7i-large", maxPlacementGroupSize=1), bucket("c7i-xlarge")))
+    [node] = world.ready(1, placementGroupId="ring", definition={"machineType": "c7i-large"})
+    world.drive(world.manage(Action.DEALLOCATE, ids=[node.id])[0])
+    world.create(1, placementGroupId="ring", definition={"machineType": other})
+    operation, [result] = world.manage(Action.START, ids=[node.id])
+    assert result.error == f"placement group {reason}"
+    assert world.drive(operation).state is OperationState.FAILED
+    world.drive_all()
+    end(world, "ondemand-2")
+    operation, [result] = world.manage(Action.START, ids=[node.id])
+    assert result.error == ""
+    assert world.drive(operation).state is OperationState.SUCCEEDED
     assert invariants.at_rest(world) == []
 
 

@@ -120,6 +120,17 @@ def placement_group_room(bucket: Bucket, placed: int) -> int:
     return max(0, bucket.placement_group_size - placed)
 
 
+def other_bucket_with(
+    cluster: str, ledger: Ledger, array: NodeArray, bucket: Bucket, placement_group: str
+) -> Bucket | None:
+    """A placement group has one machine type: the other bucket that has it already, if there is one."""
+    for other in array.buckets:
+        key = bucket_id(cluster, array.name, other.machine_type)
+        if other is not bucket and placement_group in ledger.use(key).placement_groups:
+            return other
+    return None
+
+
 def use_of(cluster: str, ledger: Ledger, arrays: tuple[NodeArray, ...]) -> Use:
     """What is active in all buckets of these node arrays together."""
     active = [

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from paddock.model.counting import count_bucket
+from paddock.model.counting import count_bucket, other_bucket_with, placement_group_room
 from paddock.model.filters import parse_filter
 from paddock.model.identity import new_operation_id, next_revision
 from paddock.model.names import NameSet
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from paddock.model.cluster import Cluster
+    from paddock.model.definition import Bucket, NodeArray
     from paddock.model.ledger import Ledger
     from paddock.model.node import Node
     from paddock.model.requests import NodeManagementRequest
@@ -233,8 +234,20 @@ class _Marking:
         counts = count_bucket(cluster.name, cluster.definition, ledger, quotas, found, bucket, now)
         if not counts.available_count:
             raise RefusedError(f"limits and quotas leave no room for {bucket.machine_type} in {found.name}")
+        self._require_group(node, found, bucket, ledger)
         use = ledger.use(node.bucket_id).changed(active=1, placement_group=node.placement_group_id)
         self._ledger = ledger.with_use(node.bucket_id, use)
+
+    @staticmethod
+    def _require_group(node: Node, array: NodeArray, bucket: Bucket, ledger: Ledger) -> None:
+        """A node that did not count has left its place to others."""
+        group = node.placement_group_id
+        other = other_bucket_with(node.cluster, ledger, array, bucket, group)
+        if other is not None:
+            raise RefusedError(f"placement group {group} has machine type {other.machine_type}")
+        placed = ledger.use(node.bucket_id).placement_groups.get(group, 0)
+        if group and not placement_group_room(bucket, placed):
+            raise RefusedError(f"placement group {group} has room for 0")
 
     def _limits(self) -> tuple[Cluster, Ledger, Mapping[str, int]]:
         if self._read is None:
