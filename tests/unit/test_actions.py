@@ -51,6 +51,12 @@ def refusal(world: World, action: Action, node: Node) -> str:
     return result.error
 
 
+def revision(world: World) -> int:
+    cluster = world.repository.cluster(CLUSTER)
+    assert cluster is not None
+    return cluster.revision
+
+
 def active(world: World) -> int:
     ledger = world.repository.ledger(CLUSTER)
     assert ledger is not None
@@ -123,6 +129,23 @@ def test_a_start_is_held_by_the_same_limits_as_a_create() -> None:
     assert world.drive(operation).state is OperationState.PARTIALLY_SUCCEEDED
     assert active(world) == 2
     assert invariants.at_rest(world) == []
+
+
+def test_a_node_whose_start_was_answered_with_an_error_is_not_started_when_there_is_room_later(
+    world: World,
+) -> None:
+    """Whoever was told so has gone another way, and does not expect the node."""
+    world.put({"nodearrays": [nodearray("ondemand", bucket(maxCount=2))]}, revision(world))
+    nodes = world.ready(2)
+    done(world, Action.DEALLOCATE, *nodes)
+    [other] = world.ready(1)
+    operation, results = world.manage(Action.START, ids=[node.id for node in nodes])
+    assert [bool(result.error) for result in results] == [False, True]
+    done(world, Action.TERMINATE, other)
+    ended = world.drive(operation)
+    assert ended.state is OperationState.PARTIALLY_SUCCEEDED
+    assert "no room" in ended.error
+    assert [node.status for node in world.nodes()] == [NodeStatus.READY, NodeStatus.DEALLOCATED]
 
 
 def test_a_start_without_capacity_leaves_the_node_deallocated(world: World) -> None:

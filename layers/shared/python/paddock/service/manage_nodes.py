@@ -11,10 +11,17 @@ from paddock.model.filters import parse_filter
 from paddock.model.identity import new_operation_id, next_revision
 from paddock.model.names import NameSet
 from paddock.model.node import NodeStatus
-from paddock.model.operation import DEADLINE_NS, EVERY_VIRTUAL_CLUSTER, Action, Operation, OperationState
+from paddock.model.operation import (
+    DEADLINE_NS,
+    EVERY_VIRTUAL_CLUSTER,
+    MAX_ERRORS,
+    Action,
+    Operation,
+    OperationState,
+)
 from paddock.ports.repository import MAX_WRITES, Check, Put
 from paddock.service.actions import RefusedError, act
-from paddock.service.contention import until_won
+from paddock.service.contention import commit_each, until_won
 from paddock.service.create_nodes import record_missing_nodes, record_operation, require_new_request
 from paddock.service.lookup import known_quotas, require_cluster, require_ledger
 from paddock.service.membership import with_departures
@@ -102,6 +109,7 @@ def manage(
         with left_to_the_workflow(operation):
             refused = mark(repository, clock, operation)
             results |= {node.id: NodeResult(node, error) for node, error in refused}
+            _record_refused(repository, clock, operation, refused)
         start(workflows, operation)
     return operation, list(results.values())
 
@@ -161,6 +169,16 @@ def mark(repository: Repository, clock: Clock, operation: Operation) -> list[tup
     return refused
 
 
+def _record_refused(
+    repository: Repository, clock: Clock, operation: Operation, refused: Sequence[tuple[Node, str]]
+) -> None:
+    """Write down whom the answer calls refused, so that the workflow does not take them after all."""
+    if refused:
+        errors = {node.id: error for node, error in refused[:MAX_ERRORS]}
+        after = replace(operation, errors=errors, revision=next_revision(clock.now(), operation.revision))
+        commit_each(repository, [Put(after, was=operation)])
+
+
 def prepare(repository: Repository, clock: Clock, operation: Operation) -> dict[str, str]:
     """Write what the operation's request did not live to write; answers why not, by node."""
     if operation.action is Action.CREATE:
@@ -208,7 +226,10 @@ class _Marking:
         self.refused: list[tuple[Node, str]] = []
 
     def take(self, node: Node, now: int) -> None:
-        """Mark a node, or note why not."""
+        """Mark a node, or note why not; one that was refused once stays so."""
+        if node.id in self._operation.errors:
+            self.refused.append((node, self._operation.errors[node.id]))
+            return
         try:
             after = act(node, self._operation, now)
             if after.counted and not node.counted:
