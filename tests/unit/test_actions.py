@@ -339,10 +339,17 @@ def test_usage_is_counted_while_a_machine_is_used_and_not_while_it_is_stopped(wo
     assert 1 < hours[2] < 1.1
 
 
-@pytest.mark.parametrize("action", [Action.SHUTDOWN, Action.DEALLOCATE, Action.REMOVE])
+@pytest.mark.parametrize("action", [Action.SHUTDOWN, Action.DEALLOCATE])
 def test_keep_alive_refuses_what_takes_the_node_away(world: World, action: Action) -> None:
     [node] = world.ready(nodeAttributes={"KeepAlive": True})
     assert refusal(world, action, node) == "KeepAlive must be false"
+
+
+def test_keep_alive_does_not_hold_a_node_back_from_remove(world: World) -> None:
+    """Nothing takes KeepAlive from a node, so this is the way to be rid of one."""
+    [node] = world.ready(nodeAttributes={"KeepAlive": True})
+    assert done(world, Action.REMOVE, node).state is OperationState.SUCCEEDED
+    assert not world.nodes()
 
 
 @pytest.mark.parametrize("action", [Action.SHUTDOWN, Action.DEALLOCATE, Action.REMOVE, Action.REIMAGE])
