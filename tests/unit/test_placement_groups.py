@@ -6,9 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from paddock.errors import NodesInUse
 from paddock.model.operation import Action, OperationState
 from paddock.ports.compute import LaunchRequest
 from paddock.reconcile.run import Report
+from paddock.service.clusters import delete_cluster
 from paddock.service.placement_groups import GROUPS_PER_RUN, delete_empty_groups
 from tests.fakes import invariants
 from tests.fakes.ec2 import ANSWER_LOST
@@ -182,6 +184,20 @@ def test_a_busy_cloud_holds_up_no_operation_and_the_reconciler_deletes_later(cod
     assert groups(world) == []
     assert world.reconcile() == Report()
     assert invariants.at_rest(world) == []
+
+
+def test_a_cluster_is_not_deleted_before_its_groups_are() -> None:
+    """Its ledger is the only record of them."""
+    world = World()
+    world.ready(1, placementGroupId="ring")
+    world.ec2.fail_next("DeletePlacementGroup", "RequestLimitExceeded", times=1)
+    end(world, "ondemand-1")
+    with pytest.raises(NodesInUse) as error:
+        delete_cluster(world.repository, world.clock, CLUSTER, None)
+    assert error.value.facts["placementGroups"] == ["ondemand/ring"]
+    world.reconcile()
+    delete_cluster(world.repository, world.clock, CLUSTER, None)
+    assert groups(world) == []
 
 
 def test_one_run_deletes_a_bounded_number() -> None:
