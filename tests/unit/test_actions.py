@@ -195,6 +195,8 @@ def test_an_instance_that_ends_while_it_is_stopped_fails_its_node(world: World) 
     world.ec2.end(node.instance_id)
     assert world.drive(operation).state is OperationState.FAILED
     assert only(world).status is NodeStatus.FAILED
+    # Others get its addresses.
+    assert world.terminate(hostnames=[node.hostname], ip_addresses=[node.private_ip])[1] == []
 
 
 @pytest.mark.parametrize(("policy", "left"), [("Terminate", []), ("Deallocate", [NodeStatus.DEALLOCATED])])
