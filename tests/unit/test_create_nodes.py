@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from paddock.errors import DuplicateRequest, InvalidRequest, NotFound, RecordTooLarge, StoreThrottled
+from paddock.model.definition import MAX_BUCKETS
 from paddock.model.identity import is_id
 from paddock.model.node import NodeStatus
 from paddock.model.operation import OperationState
@@ -347,6 +349,15 @@ def test_a_request_too_large_for_one_record_is_refused_whole() -> None:
         world.create_sets(*[line] * 100, request_id="r")
     assert world.nodes() == []
     assert world.create(1, request_id="r")[1][0].count == 1
+
+
+def test_many_sets_over_many_buckets_are_decided_in_time() -> None:
+    """API Gateway waits for 29 seconds; a set must not look at every bucket through every other one."""
+    buckets = [bucket(f"c7i-xlarge_{number}", instanceType="c7i.xlarge") for number in range(MAX_BUCKETS)]
+    world = World(nodearray("ondemand", *buckets))
+    began = process_time()
+    world.create_sets(*[{"count": 1, "nodearray": "ondemand"}] * 50)
+    assert process_time() - began < 5
 
 
 @pytest.mark.parametrize("order", [["a", "b"], ["b", "a"]])

@@ -248,8 +248,12 @@ class NodePlan:
             room = max(0, MAX_NODES - self.ledger.node_count)
             return matching[0], room, f"a cluster holds at most {MAX_NODES} nodes"
         ordered = sorted(matching or candidates, key=lambda bucket: self._is_avoided(array, bucket))
-        choices = [(bucket, *self._room(line, array, bucket)) for bucket in ordered]
-        return next((choice for choice in choices if choice[1] >= line.count), choices[0])
+        first, *others = ordered
+        choice = (first, *self._room(line, array, first))
+        if choice[1] >= line.count:
+            return choice
+        further = ((bucket, *self._room(line, array, bucket)) for bucket in others)
+        return next((one for one in further if one[1] >= line.count), choice)
 
     def _is_avoided(self, array: NodeArray, bucket: Bucket) -> bool:
         key = bucket_id(self._cluster.name, array.name, bucket.machine_type)
