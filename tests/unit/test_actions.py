@@ -51,6 +51,12 @@ def refusal(world: World, action: Action, node: Node) -> str:
     return result.error
 
 
+def revision(world: World) -> int:
+    cluster = world.repository.cluster(CLUSTER)
+    assert cluster is not None
+    return cluster.revision
+
+
 def active(world: World) -> int:
     ledger = world.repository.ledger(CLUSTER)
     assert ledger is not None
@@ -125,6 +131,23 @@ def test_a_start_is_held_by_the_same_limits_as_a_create() -> None:
     assert invariants.at_rest(world) == []
 
 
+def test_a_node_whose_start_was_answered_with_an_error_is_not_started_when_there_is_room_later(
+    world: World,
+) -> None:
+    """Whoever was told so has gone another way, and does not expect the node."""
+    world.put({"nodearrays": [nodearray("ondemand", bucket(maxCount=2))]}, revision(world))
+    nodes = world.ready(2)
+    done(world, Action.DEALLOCATE, *nodes)
+    [other] = world.ready(1)
+    operation, results = world.manage(Action.START, ids=[node.id for node in nodes])
+    assert [bool(result.error) for result in results] == [False, True]
+    done(world, Action.TERMINATE, other)
+    ended = world.drive(operation)
+    assert ended.state is OperationState.PARTIALLY_SUCCEEDED
+    assert "no room" in ended.error
+    assert [node.status for node in world.nodes()] == [NodeStatus.READY, NodeStatus.DEALLOCATED]
+
+
 def test_a_start_without_capacity_leaves_the_node_deallocated(world: World) -> None:
     [node] = world.ready()
     done(world, Action.DEALLOCATE, node)
@@ -172,6 +195,8 @@ def test_an_instance_that_ends_while_it_is_stopped_fails_its_node(world: World) 
     world.ec2.end(node.instance_id)
     assert world.drive(operation).state is OperationState.FAILED
     assert only(world).status is NodeStatus.FAILED
+    # Others get its addresses.
+    assert world.terminate(hostnames=[node.hostname], ip_addresses=[node.private_ip])[1] == []
 
 
 @pytest.mark.parametrize(("policy", "left"), [("Terminate", []), ("Deallocate", [NodeStatus.DEALLOCATED])])
@@ -316,10 +341,17 @@ def test_usage_is_counted_while_a_machine_is_used_and_not_while_it_is_stopped(wo
     assert 1 < hours[2] < 1.1
 
 
-@pytest.mark.parametrize("action", [Action.SHUTDOWN, Action.DEALLOCATE, Action.REMOVE])
+@pytest.mark.parametrize("action", [Action.SHUTDOWN, Action.DEALLOCATE])
 def test_keep_alive_refuses_what_takes_the_node_away(world: World, action: Action) -> None:
     [node] = world.ready(nodeAttributes={"KeepAlive": True})
     assert refusal(world, action, node) == "KeepAlive must be false"
+
+
+def test_keep_alive_does_not_hold_a_node_back_from_remove(world: World) -> None:
+    """Nothing takes KeepAlive from a node, so this is the way to be rid of one."""
+    [node] = world.ready(nodeAttributes={"KeepAlive": True})
+    assert done(world, Action.REMOVE, node).state is OperationState.SUCCEEDED
+    assert not world.nodes()
 
 
 @pytest.mark.parametrize("action", [Action.SHUTDOWN, Action.DEALLOCATE, Action.REMOVE, Action.REIMAGE])

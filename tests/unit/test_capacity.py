@@ -199,18 +199,32 @@ def test_nodes_move_as_far_as_all_limits_allow(
     assert invariants.at_rest(world) == []
 
 
-def test_limits_are_those_of_the_moment_and_what_is_launched_is_as_it_was_asked_for() -> None:
+def test_limits_are_those_of_the_moment_of_the_move() -> None:
     world = three()
     short(world, a=0)
     operation, _ = world.create(4)
     stored = world.repository.cluster(CLUSTER)
     assert stored is not None
-    lowered = bucket(B, maxCount=1, instanceType="c5.large")
+    lowered = bucket(B, maxCount=1)
     world.put({"nodearrays": [nodearray("ondemand", bucket(A), lowered)]}, stored.revision)
     assert world.drive(operation).state is PARTIALLY
     # The third bucket is there no longer, and its machines are not launched for a node of no bucket.
     assert Counter(placed(world)) == {(B, "Ready"): 1, (A, "Failed"): 3}
     assert launched_types(world) == {EC2[B]: 1}
+    assert invariants.at_rest(world) == []
+
+
+def test_nodes_do_not_move_to_a_bucket_that_has_become_another_machine() -> None:
+    """They would be launched as what they were offered, and counted as what it is now."""
+    world = World(nodearray("ondemand", bucket("c7i-xlarge"), bucket("c7i-2xlarge", vcpuCount=8)))
+    world.ec2.capacity(0, instance_type="c7i.xlarge")
+    operation, _ = world.create(2)
+    current = world.repository.cluster(CLUSTER)
+    assert current is not None
+    other = bucket("c7i-2xlarge", vcpuCount=2, instanceType="c7i.large")
+    world.put({"nodearrays": [nodearray("ondemand", bucket("c7i-xlarge"), other)]}, current.revision)
+    assert world.drive(operation).state is OperationState.FAILED
+    assert not world.existing()
     assert invariants.at_rest(world) == []
 
 

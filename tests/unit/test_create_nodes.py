@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from hashlib import shake_256
+from time import process_time
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from paddock.errors import DuplicateRequest, InvalidRequest, NotFound, RecordTooLarge, StoreThrottled
+from paddock.model.definition import MAX_BUCKETS
 from paddock.model.identity import is_id
 from paddock.model.node import NodeStatus
 from paddock.model.operation import OperationState
-from paddock.model.requests import NodeCreationRequest
+from paddock.model.requests import MAX_SETS, NodeCreationRequest
 from paddock.service.create_nodes import create_nodes
 from paddock.service.operations import find_operation
 from paddock.service.read_nodes import list_nodes
@@ -342,11 +345,34 @@ def test_a_definition_written_meanwhile_does_not_change_what_is_launched() -> No
 
 def test_a_request_too_large_for_one_record_is_refused_whole() -> None:
     world = World()
-    line = {"count": 1, "nodearray": "ondemand", "nodeAttributes": {"x": "y" * 16_000}}
+    texts = [shake_256(bytes([number])).hexdigest(8_000) for number in range(100)]
+    sets = [{"count": 1, "nodearray": "ondemand", "nodeAttributes": {"x": text}} for text in texts]
     with pytest.raises(RecordTooLarge):
-        world.create_sets(*[line] * 100, request_id="r")
+        world.create_sets(*sets, request_id="r")
     assert world.nodes() == []
     assert world.create(1, request_id="r")[1][0].count == 1
+
+
+def test_as_many_sets_as_are_allowed_fit_into_one_request() -> None:
+    """A resume program sends a set for each node, with the node's very name."""
+    world = World()
+    sets = [
+        {"count": 1, "nodearray": "ondemand", "nameFormat": f"hpc-partition-{number}"}
+        for number in range(MAX_SETS)
+    ]
+    operation, added = world.create_sets(*sets)
+    assert {one.count for one in added} == {1}
+    assert world.drive(operation).state is OperationState.SUCCEEDED
+    assert len(world.alive()) == MAX_SETS
+
+
+def test_many_sets_over_many_buckets_are_decided_in_time() -> None:
+    """API Gateway waits for 29 seconds; a set must not look at every bucket through every other one."""
+    buckets = [bucket(f"c7i-xlarge_{number}", instanceType="c7i.xlarge") for number in range(MAX_BUCKETS)]
+    world = World(nodearray("ondemand", *buckets))
+    began = process_time()
+    world.create_sets(*[{"count": 1, "nodearray": "ondemand"}] * 50)
+    assert process_time() - began < 5
 
 
 @pytest.mark.parametrize("order", [["a", "b"], ["b", "a"]])

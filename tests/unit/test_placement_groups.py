@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from paddock.model.operation import OperationState
+from paddock.errors import NodesInUse
+from paddock.model.operation import Action, OperationState
 from paddock.ports.compute import LaunchRequest
 from paddock.reconcile.run import Report
-from paddock.service.placement_groups import GROUPS_PER_RUN, delete_empty_groups
+from paddock.service.clusters import delete_cluster
+from paddock.service.placement_groups import GROUPS_PER_RUN, cloud_placement_group, delete_empty_groups
 from tests.fakes import invariants
 from tests.fakes.ec2 import ANSWER_LOST
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
@@ -39,6 +41,13 @@ def test_a_group_is_deleted_once_its_last_node_is_gone() -> None:
     assert groups(world) == []
     assert world.ec2.calls["DeletePlacementGroup"] == 1
     assert invariants.at_rest(world) == []
+
+
+def test_long_names_fit_and_stay_apart() -> None:
+    array, groups_of_one = "a" * 63, ["g" * 63 + "1", "g" * 63 + "2"]
+    names = {cloud_placement_group("c" * 128, array, group) for group in groups_of_one}
+    assert len(names) == 2
+    assert all(len(name) <= 255 for name in names)
 
 
 def test_no_call_is_made_for_nodes_in_no_group() -> None:
@@ -75,6 +84,27 @@ def test_a_group_that_is_used_again_is_made_again_and_may_have_another_machine_t
         assert (node.status, groups(world)) == ("Ready", [RING])
         end(world, "ondemand-1")
         assert groups(world) == []
+    assert invariants.at_rest(world) == []
+
+
+@pytest.mark.parametrize(
+    ("other", "reason"),
+    [("c7i-large", "ring has room for 0"), ("c7i-xlarge", "ring has machine type c7i-xlarge")],
+)
+def test_a_start_is_held_by_its_group_as_a_create_is(other: str, reason: str) -> None:
+    """The places of a deallocated node are free for others; with those in them, it has to wait."""
+    world = World(nodearray("ondemand", bucket("c7i-large", maxPlacementGroupSize=1), bucket("c7i-xlarge")))
+    [node] = world.ready(1, placementGroupId="ring", definition={"machineType": "c7i-large"})
+    world.drive(world.manage(Action.DEALLOCATE, ids=[node.id])[0])
+    world.create(1, placementGroupId="ring", definition={"machineType": other})
+    operation, [result] = world.manage(Action.START, ids=[node.id])
+    assert result.error == f"placement group {reason}"
+    assert world.drive(operation).state is OperationState.FAILED
+    world.drive_all()
+    end(world, "ondemand-2")
+    operation, [result] = world.manage(Action.START, ids=[node.id])
+    assert result.error == ""
+    assert world.drive(operation).state is OperationState.SUCCEEDED
     assert invariants.at_rest(world) == []
 
 
@@ -161,6 +191,20 @@ def test_a_busy_cloud_holds_up_no_operation_and_the_reconciler_deletes_later(cod
     assert groups(world) == []
     assert world.reconcile() == Report()
     assert invariants.at_rest(world) == []
+
+
+def test_a_cluster_is_not_deleted_before_its_groups_are() -> None:
+    """Its ledger is the only record of them."""
+    world = World()
+    world.ready(1, placementGroupId="ring")
+    world.ec2.fail_next("DeletePlacementGroup", "RequestLimitExceeded", times=1)
+    end(world, "ondemand-1")
+    with pytest.raises(NodesInUse) as error:
+        delete_cluster(world.repository, world.clock, CLUSTER, None)
+    assert error.value.facts["placementGroups"] == ["ondemand/ring"]
+    world.reconcile()
+    delete_cluster(world.repository, world.clock, CLUSTER, None)
+    assert groups(world) == []
 
 
 def test_one_run_deletes_a_bounded_number() -> None:

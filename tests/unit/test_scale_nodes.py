@@ -31,6 +31,13 @@ def scale(
     return operation, added
 
 
+@pytest.mark.parametrize("total", [{"totalNodeCount": 9}, {"totalCoreCount": 9 * 2}], ids=str)
+def test_a_total_that_no_bucket_can_take_alone_is_reached_by_asking_again(total: dict[str, Any]) -> None:
+    buckets = (bucket(name, vcpuCount=2, maxCount=most) for name, most in ((SMALL, 4), (LARGE, 6)))
+    world = World(nodearray("ondemand", *buckets))
+    assert [scale(world, **total)[1].count for _ in range(3)] == [4, 5, 0]
+
+
 def two_sizes(small: int = 100, large: int = 100) -> World:
     return World(
         nodearray(

@@ -276,3 +276,17 @@ def test_a_thousand_nodes_go_up_and_down_and_none_is_left() -> None:
     # One fleet takes 500; one termination, asked for again while it lasts, and descriptions take 1,000.
     assert world.ec2.calls["CreateFleet"] == 2
     assert world.ec2.calls["TerminateInstances"] <= 2
+
+
+def test_what_a_request_has_no_time_to_mark_is_marked_by_the_workflow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.ready(3)
+    monkeypatch.setattr("paddock.service.manage_nodes.MARKING_NS", 0)
+    operation, results = world.terminate(names=["ondemand-1", "ondemand-2"])
+    assert [one.error for one in results] == ["", ""]
+    assert {node.status for node in world.nodes()} == {NodeStatus.READY}
+    assert world.drive(operation).state is OperationState.SUCCEEDED
+    assert [node.name for node in world.nodes()] == ["ondemand-3"]
+    assert invariants.at_rest(world) == []

@@ -84,13 +84,15 @@ def count_bucket(
 
     ``quotas`` are the account's, in vCPU by quota code.
     """
-    quota = _quota(cluster, definition, ledger, quotas, array, bucket)
-    limits = [*_limits(cluster, definition, ledger, array, bucket), quota]
     key = bucket_id(cluster, array.name, bucket.machine_type)
+    in_bucket = ledger.use(key).active
+    in_use = _in_use(cluster, ledger, definition.nodearrays)
+    quota = _quota(key, quotas, array, bucket, in_bucket, in_use)
+    limits = [*_limits(definition, array, bucket, in_bucket, in_use), quota]
     is_closed = is_throttled(ledger, array, key, now)
     return BucketCounts(
         max_count=min(limit.max_count for limit in limits),
-        active_count=ledger.use(key).active,
+        active_count=in_bucket,
         available_count=0 if is_closed else min(limit.available_count for limit in limits),
         quota=quota,
     )
@@ -120,22 +122,51 @@ def placement_group_room(bucket: Bucket, placed: int) -> int:
     return max(0, bucket.placement_group_size - placed)
 
 
+def other_bucket_with(
+    cluster: str, ledger: Ledger, array: NodeArray, bucket: Bucket, placement_group: str
+) -> Bucket | None:
+    """A placement group has one machine type: the other bucket that has it already, if there is one."""
+    for other in array.buckets:
+        key = bucket_id(cluster, array.name, other.machine_type)
+        if other is not bucket and placement_group in ledger.use(key).placement_groups:
+            return other
+    return None
+
+
 def use_of(cluster: str, ledger: Ledger, arrays: tuple[NodeArray, ...]) -> Use:
     """What is active in all buckets of these node arrays together."""
-    active = [
-        (ledger.use(bucket_id(cluster, array.name, bucket.machine_type)).active, bucket.cores)
+    return _sum(_in_use(cluster, ledger, arrays))
+
+
+def _in_use(
+    cluster: str, ledger: Ledger, arrays: tuple[NodeArray, ...]
+) -> list[tuple[NodeArray, Bucket, int]]:
+    """The buckets of these node arrays that are in use, with their active nodes.
+
+    A create counts each bucket for each of its sets, so this does not dwell on the many that are not.
+    """
+    return [
+        (array, bucket, use.active)
         for array in arrays
         for bucket in array.buckets
+        if (use := ledger.buckets.get(bucket_id(cluster, array.name, bucket.machine_type))) is not None
     ]
-    return Use(sum(nodes for nodes, _ in active), sum(nodes * cores for nodes, cores in active))
+
+
+def _sum(in_use: Iterable[tuple[NodeArray, Bucket, int]]) -> Use:
+    each = [(active, active * bucket.cores) for _, bucket, active in in_use]
+    return Use(sum(nodes for nodes, _ in each), sum(cores for _, cores in each))
 
 
 def _limits(
-    cluster: str, definition: ClusterDefinition, ledger: Ledger, array: NodeArray, bucket: Bucket
+    definition: ClusterDefinition,
+    array: NodeArray,
+    bucket: Bucket,
+    in_bucket: int,
+    in_use: list[tuple[NodeArray, Bucket, int]],
 ) -> list[Limit]:
-    in_cluster = use_of(cluster, ledger, definition.nodearrays)
-    in_array = use_of(cluster, ledger, (array,))
-    in_bucket = ledger.use(bucket_id(cluster, array.name, bucket.machine_type)).active
+    in_cluster = _sum(in_use)
+    in_array = _sum(one for one in in_use if one[0].name == array.name)
     candidates = (
         (MAX_NODES, in_cluster.nodes, 1),
         (definition.max_count, in_cluster.nodes, 1),
@@ -148,12 +179,12 @@ def _limits(
 
 
 def _quota(
-    cluster: str,
-    definition: ClusterDefinition,
-    ledger: Ledger,
+    key: str,
     quotas: Mapping[str, int],
     array: NodeArray,
     bucket: Bucket,
+    in_bucket: int,
+    in_use: list[tuple[NodeArray, Bucket, int]],
 ) -> Quota:
     """The definition's own number, or else the account's, or else as much as a cluster can hold."""
     own = bucket.quota_core_count
@@ -161,12 +192,11 @@ def _quota(
     if own is None and code is not None and code in quotas:
         # Who has a number of its own is not held by the account's, but uses it up all the same.
         used = sum(
-            ledger.use(bucket_id(cluster, other.name, one.machine_type)).active * one.cores
-            for other, one in definition.buckets()
+            active * one.cores
+            for other, one, active in in_use
             if quota_code(one.instance_type, spot=other.interruptible) == code
         )
         return Quota(quotas[code], used, bucket.cores, code)
     # Neighbours of its size never eat into this one.
-    key = bucket_id(cluster, array.name, bucket.machine_type)
     capacity = MAX_NODES * bucket.cores if own is None else own
-    return Quota(capacity, ledger.use(key).active * bucket.cores, bucket.cores, key)
+    return Quota(capacity, in_bucket * bucket.cores, bucket.cores, key)

@@ -40,7 +40,8 @@ def act(node: Node, operation: Operation, now: int) -> Node:
 def _require_free(node: Node, operation: Operation) -> None:
     if operation.forced:
         return
-    if operation.action in ENDING and node.keep_alive:
+    # A node that nothing at all could take away would keep its cluster for ever.
+    if operation.action in ENDING - {Action.REMOVE} and node.keep_alive:
         raise RefusedError("KeepAlive must be false")
     may_take = operation.takes_from in (EVERY_VIRTUAL_CLUSTER, node.virtual_cluster)
     if operation.action in ENDING | {Action.REIMAGE} and node.virtual_cluster and not may_take:

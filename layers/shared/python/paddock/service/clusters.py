@@ -65,7 +65,10 @@ def put_cluster(
 
 
 def delete_cluster(repository: Repository, clock: Clock, name: str, expected: int | None) -> None:
-    """Remove a cluster without nodes. Raises ``NotFound``, ``RevisionConflict`` and ``NodesInUse``."""
+    """Remove a cluster without nodes, once its placement groups are gone from the cloud too.
+
+    Raises ``NotFound``, ``RevisionConflict`` and ``NodesInUse``.
+    """
 
     def attempt() -> None:
         current = require_cluster(repository, name)
@@ -75,6 +78,10 @@ def delete_cluster(repository: Repository, clock: Clock, name: str, expected: in
         if ledger.node_count:
             msg = f"the cluster must have no nodes, it has {ledger.node_count}"
             raise NodesInUse(msg, nodeCount=ledger.node_count)
+        if ledger.placement_groups:
+            # Nobody would know of them any more.
+            msg = "the cluster must have no placement groups, they are still being deleted in EC2; try again"
+            raise NodesInUse(msg, placementGroups=sorted(ledger.placement_groups))
         repository.commit(Delete(current), Delete(ledger))
 
     until_won(clock, attempt)

@@ -6,15 +6,23 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from paddock.model.counting import count_bucket
+from paddock.model.counting import count_bucket, other_bucket_with, placement_group_room
 from paddock.model.filters import parse_filter
 from paddock.model.identity import new_operation_id, next_revision
 from paddock.model.names import NameSet
 from paddock.model.node import NodeStatus
-from paddock.model.operation import DEADLINE_NS, EVERY_VIRTUAL_CLUSTER, Action, Operation, OperationState
+from paddock.model.operation import (
+    DEADLINE_NS,
+    EVERY_VIRTUAL_CLUSTER,
+    MAX_ERRORS,
+    SECOND_NS,
+    Action,
+    Operation,
+    OperationState,
+)
 from paddock.ports.repository import MAX_WRITES, Check, Put
 from paddock.service.actions import RefusedError, act
-from paddock.service.contention import until_won
+from paddock.service.contention import commit_each, until_won
 from paddock.service.create_nodes import record_missing_nodes
 from paddock.service.lookup import known_quotas, require_cluster, require_ledger
 from paddock.service.membership import with_departures
@@ -25,6 +33,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from paddock.model.cluster import Cluster
+    from paddock.model.definition import Bucket, NodeArray
     from paddock.model.ledger import Ledger
     from paddock.model.node import Node
     from paddock.model.requests import NodeManagementRequest
@@ -34,6 +43,8 @@ if TYPE_CHECKING:
 
 # Beside the nodes, a transaction may check the cluster and write the ledger.
 _NODES_PER_WRITE = MAX_WRITES - 2
+# Some thousand nodes take so long; a request is cut off after 28 seconds.
+MARKING_NS = 10 * SECOND_NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +111,9 @@ def manage(
     operation, results = until_won(clock, attempt)
     if operation.is_running:
         with left_to_the_workflow(operation):
-            refused = mark(repository, clock, operation)
+            refused = mark_for_a_while(repository, clock, operation)
             results |= {node.id: NodeResult(node, error) for node, error in refused}
+            _record_refused(repository, clock, operation, refused)
         start(workflows, operation)
     return operation, list(results.values())
 
@@ -166,18 +178,37 @@ def begin_forced(
     start(workflows, operation)
 
 
-def mark(repository: Repository, clock: Clock, operation: Operation) -> list[tuple[Node, str]]:
+def mark_for_a_while(repository: Repository, clock: Clock, operation: Operation) -> list[tuple[Node, str]]:
+    """Like ``mark``, for as many nodes as a request has time for; the workflow marks the rest."""
+    return mark(repository, clock, operation, until=clock.now() + MARKING_NS)
+
+
+def mark(
+    repository: Repository, clock: Clock, operation: Operation, until: int | None = None
+) -> list[tuple[Node, str]]:
     """Let the operation take hold of its nodes, as far as it has not; answers those that refuse, and why.
 
     A node may have changed since the operation was recorded, and what it is now counts. Done again after a
-    crash, it goes on where it was.
+    crash, or after it stopped at ``until`` (ns), it goes on where it was.
     """
     refused: list[tuple[Node, str]] = []
     ids = operation.ids()
     for begin in range(0, len(ids), _NODES_PER_WRITE):
+        if until is not None and clock.now() >= until:
+            break
         chunk = ids[begin : begin + _NODES_PER_WRITE]
         refused += until_won(clock, partial(_mark_chunk, repository, clock, operation, chunk))
     return refused
+
+
+def _record_refused(
+    repository: Repository, clock: Clock, operation: Operation, refused: Sequence[tuple[Node, str]]
+) -> None:
+    """Write down whom the answer calls refused, so that the workflow does not take them after all."""
+    if refused:
+        errors = {node.id: error for node, error in refused[:MAX_ERRORS]}
+        after = replace(operation, errors=errors, revision=next_revision(clock.now(), operation.revision))
+        commit_each(repository, [Put(after, was=operation)])
 
 
 def prepare(repository: Repository, clock: Clock, operation: Operation) -> dict[str, str]:
@@ -227,7 +258,10 @@ class _Marking:
         self.refused: list[tuple[Node, str]] = []
 
     def take(self, node: Node, now: int) -> None:
-        """Mark a node, or note why not."""
+        """Mark a node, or note why not; one that was refused once stays so."""
+        if node.id in self._operation.errors:
+            self.refused.append((node, self._operation.errors[node.id]))
+            return
         try:
             after = act(node, self._operation, now)
             if after.counted and not node.counted:
@@ -253,8 +287,20 @@ class _Marking:
         counts = count_bucket(cluster.name, cluster.definition, ledger, quotas, found, bucket, now)
         if not counts.available_count:
             raise RefusedError(f"limits and quotas leave no room for {bucket.machine_type} in {found.name}")
+        self._require_group(node, found, bucket, ledger)
         use = ledger.use(node.bucket_id).changed(active=1, placement_group=node.placement_group_id)
         self._ledger = ledger.with_use(node.bucket_id, use)
+
+    @staticmethod
+    def _require_group(node: Node, array: NodeArray, bucket: Bucket, ledger: Ledger) -> None:
+        """A node that did not count has left its place to others."""
+        group = node.placement_group_id
+        other = other_bucket_with(node.cluster, ledger, array, bucket, group)
+        if other is not None:
+            raise RefusedError(f"placement group {group} has machine type {other.machine_type}")
+        placed = ledger.use(node.bucket_id).placement_groups.get(group, 0)
+        if group and not placement_group_room(bucket, placed):
+            raise RefusedError(f"placement group {group} has room for 0")
 
     def _limits(self) -> tuple[Cluster, Ledger, Mapping[str, int]]:
         if self._read is None:

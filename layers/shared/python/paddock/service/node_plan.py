@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 from paddock.errors import InvalidRequest
 from paddock.model.base import MAX_NODES
-from paddock.model.counting import count_bucket, is_avoided, is_throttled, placement_group_room
+from paddock.model.counting import (
+    count_bucket,
+    is_avoided,
+    is_throttled,
+    other_bucket_with,
+    placement_group_room,
+)
 from paddock.model.definition import bucket_id
 from paddock.model.identity import new_operation_id, next_revision
 from paddock.model.names import PLACEHOLDER, NameSet
@@ -142,8 +148,12 @@ class NodePlan:
             room = max(0, MAX_NODES - self.ledger.node_count)
             return matching[0], room, f"a cluster holds at most {MAX_NODES} nodes"
         ordered = sorted(matching or candidates, key=lambda bucket: self._is_avoided(array, bucket))
-        choices = [(bucket, *self._room(line, array, bucket)) for bucket in ordered]
-        return next((choice for choice in choices if choice[1] >= line.count), choices[0])
+        first, *others = ordered
+        choice = (first, *self._room(line, array, first))
+        if choice[1] >= line.count:
+            return choice
+        further = ((bucket, *self._room(line, array, bucket)) for bucket in others)
+        return next((one for one in further if one[1] >= line.count), choice)
 
     def _is_avoided(self, array: NodeArray, bucket: Bucket) -> bool:
         key = bucket_id(self._cluster.name, array.name, bucket.machine_type)
@@ -173,12 +183,7 @@ class NodePlan:
         return group is not None and self._other_bucket_with(group, array, bucket) is not None
 
     def _other_bucket_with(self, group: str, array: NodeArray, bucket: Bucket) -> Bucket | None:
-        """A placement group has one machine type: the other bucket that has it already, if there is one."""
-        for other in array.buckets:
-            key = bucket_id(self._cluster.name, array.name, other.machine_type)
-            if other is not bucket and group in self.ledger.use(key).placement_groups:
-                return other
-        return None
+        return other_bucket_with(self._cluster.name, self.ledger, array, bucket, group)
 
     def _take(self, line: NodeSet, array: NodeArray, bucket: Bucket, names: list[str]) -> None:
         spec = _launch_spec(self._cluster.name, array, bucket)

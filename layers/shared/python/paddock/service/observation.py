@@ -42,7 +42,8 @@ def observed(node: Node, instance: Instance | None, now: int) -> Node:
     """
     if is_gone(node, instance, now):
         reason = "its instance was not seen any more" if instance is None else _end(instance)
-        return failed(node, reason, now)
+        # EC2 gives its addresses to others; they must not lead to this node any more.
+        return replace(failed(node, reason, now), hostname="", dns_name="", private_ip="")
     if instance is None:
         changes: dict[str, Any] = {} if node.unseen_since else {"unseen_since": now}
     else:

@@ -7,6 +7,7 @@ create that uses it again at that moment makes it again, or is told that it is g
 from __future__ import annotations
 
 from dataclasses import replace
+from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from paddock.model.identity import next_revision
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 # Each is one call, and a task does a bounded amount; what is left over is for the next one.
 GROUPS_PER_RUN = 50
+# EC2's limit; names of clusters, node arrays and groups may be longer together.
+MAX_NAME_LENGTH = 255
 
 
 def cloud_placement_group(cluster: str, node_array: str, placement_group: str) -> str:
@@ -50,4 +53,8 @@ def delete_empty_groups(repository: Repository, compute: Compute, clock: Clock, 
 
 
 def _cloud_name(cluster: str, key: str) -> str:
-    return f"paddock/{cluster}/{key}"
+    name = f"paddock/{cluster}/{key}"
+    if len(name) <= MAX_NAME_LENGTH:
+        return name
+    digest = sha256(name.encode()).hexdigest()
+    return f"{name[: MAX_NAME_LENGTH - len(digest) - 1]}-{digest}"

@@ -46,26 +46,29 @@ def scale_nodes(
         use = use_of(cluster_name, ledger, (array,))
         if request.total_core_count is None:
             missing = max(0, (request.total_node_count or 0) - use.nodes)
-            return [NodeSet(count=missing, nodearray=array.name)]
-        missing_cores = max(0, request.total_core_count - use.cores)
-        return [_set_of_cores(cluster, ledger, quotas, array, missing_cores, now)]
+            counts = dict.fromkeys(array.buckets, missing)
+        else:
+            missing = max(0, request.total_core_count - use.cores)
+            counts = {bucket: -(-missing // bucket.cores) for bucket in array.buckets}
+        rooms = {
+            bucket: count_bucket(cluster_name, cluster.definition, ledger, quotas, array, bucket, now)
+            for bucket in array.buckets
+        }
+        return [_set_of(array, counts, {bucket: room.available_count for bucket, room in rooms.items()})]
 
     return create(repository, workflows, clock, cluster_name, request.request_id, decide)
 
 
-def _set_of_cores(
-    cluster: Cluster, ledger: Ledger, quotas: Mapping[str, int], array: NodeArray, missing: int, now: int
-) -> NodeSet:
-    """The fewest nodes with so many cores, of the first bucket that takes them all, or else of the first."""
-    counts = {bucket.machine_type: -(-missing // bucket.cores) for bucket in array.buckets}
-    if len(set(counts.values())) == 1:
+def _set_of(array: NodeArray, counts: Mapping[Bucket, int], rooms: Mapping[Bucket, int]) -> NodeSet:
+    """What is missing, as so many nodes of one bucket: the first that takes it all, or else has any room.
+
+    Asked again, what was left over then goes to the next.
+    """
+    takes_all = [bucket for bucket in array.buckets if rooms[bucket] >= counts[bucket]]
+    if takes_all and len(set(counts.values())) == 1:
         # Whichever bucket it will be, it is that many; so none has to be named.
-        return NodeSet(count=counts[array.buckets[0].machine_type], nodearray=array.name)
-
-    def takes_all(bucket: Bucket) -> bool:
-        room = count_bucket(cluster.name, cluster.definition, ledger, quotas, array, bucket, now)
-        return room.available_count >= counts[bucket.machine_type]
-
-    chosen = next((bucket for bucket in array.buckets if takes_all(bucket)), array.buckets[0]).machine_type
-    choice = BucketChoice.model_validate({"machineType": chosen})
+        return NodeSet(count=counts[takes_all[0]], nodearray=array.name)
+    with_room = (bucket for bucket in array.buckets if rooms[bucket])
+    chosen = takes_all[0] if takes_all else next(with_room, array.buckets[0])
+    choice = BucketChoice.model_validate({"machineType": chosen.machine_type})
     return NodeSet(count=counts[chosen], nodearray=array.name, definition=choice)

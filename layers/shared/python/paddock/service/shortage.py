@@ -109,6 +109,9 @@ class _Move:
         bucket = array.bucket(spec.machine_type) if array else None
         if self._cluster is None or array is None or bucket is None:
             return 0
+        if (bucket.instance_type, bucket.cores) != (spec.instance_type, spec.vcpu_count):
+            # No node was in the bucket, and so it was made another machine since.
+            return 0
         counts = count_bucket(
             self._cluster.name, self._cluster.definition, self.ledger, self._quotas, array, bucket, self._now
         )

@@ -29,7 +29,7 @@ from paddock.service.contention import until_won
 from paddock.service.create_nodes import begin_create
 from paddock.service.healing import condition_of, with_attempt
 from paddock.service.lookup import require_cluster
-from paddock.service.manage_nodes import mark, new_operation
+from paddock.service.manage_nodes import mark_for_a_while, new_operation
 from paddock.service.recording import record_operation
 from paddock.service.starting import left_to_the_workflow, start
 
@@ -176,7 +176,7 @@ def delete_virtual_cluster(
     give_back(repository, [node for node in nodes if node.id not in ending], clock.now())
     if operation is not None:
         with left_to_the_workflow(operation):
-            mark(repository, clock, operation)
+            mark_for_a_while(repository, clock, operation)
         start(workflows, operation)
     return deleted, operation
 

@@ -5,7 +5,8 @@ keeps a client's numbers as they came, where DynamoDB's own would change them. T
 itself: ``expiresAt`` (seconds since the epoch) its TTL, and ``running`` the index of what the reconciler has
 to look at. What a record has by default is not written, so that a node fits into one write unit. A virtual
 cluster's document is compressed, for it names each of its nodes: 10,000 of them fit into one item, which
-readers see whole or not at all.
+readers see whole or not at all. So is that of a large operation: its sets are mostly alike, and it grows
+after its request was answered.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
 
 # An item may have 400 KB, attribute names and keys included.
 MAX_DOCUMENT_BYTES = 390_000
+MAX_PLAIN_BYTES = 50_000
 
 _ADAPTERS: Mapping[Any, TypeAdapter[Any]] = {
     kind: TypeAdapter(kind)
@@ -54,7 +56,10 @@ Found = TypeVar("Found")
 def to_item(record: Record) -> dict[str, Any]:
     """The item of a record, in DynamoDB's own notation. Raises ``RecordTooLarge``."""
     document = _ADAPTERS[type(record)].dump_json(record, by_alias=True, exclude_defaults=True)
-    if isinstance(record, VirtualCluster):
+    is_compressed = isinstance(record, VirtualCluster) or (
+        isinstance(record, Operation) and len(document) > MAX_PLAIN_BYTES
+    )
+    if is_compressed:
         document = zlib.compress(document)
     if len(document) > MAX_DOCUMENT_BYTES:
         msg = (
@@ -67,7 +72,7 @@ def to_item(record: Record) -> dict[str, Any]:
         "pk": {"S": key.pk},
         "sk": {"S": key.sk},
         "revision": {"N": str(record.revision)},
-        "document": {"B": document} if isinstance(record, VirtualCluster) else {"S": document.decode()},
+        "document": {"B": document} if is_compressed else {"S": document.decode()},
     }
     if _is_unsettled(record):
         item["running"] = {"S": RUNNING}
