@@ -69,11 +69,11 @@ class Outside:
         self.calls = 0
         self.newest_first = newest_first
         self._fault = fault
-        self._fault_at = fault_at
+        self.fault_at = fault_at
 
     def call(self, act: Callable[[], Answer], throttled: type[PaddockError]) -> Answer:
         self.calls += 1
-        if self.calls != self._fault_at:
+        if self.calls != self.fault_at:
             return act()
         if self._fault is Fault.THROTTLED:
             raise throttled("not now", code="Throttled")
@@ -609,9 +609,11 @@ def _sweep(
         for number in range(1, _calls(scenario, fault) + 1):
             tally.tried += 1
             world = scenario.prepare()
-            Outside(fault, number, newest_first=newest_first).surround(world)
+            outside = Outside(fault, number, newest_first=newest_first)
+            outside.surround(world)
             with suppress(Crash, PaddockError):
                 scenario.act(world)
+            outside.fault_at = 0
             found = invariants.always(world)
             after(world)
             found += invariants.at_rest(world)

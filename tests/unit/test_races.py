@@ -188,3 +188,21 @@ def test_two_writers_on_one_revision_who_meet_anywhere_leave_one_whole_virtual_c
         assert [type(actor.error) for actor in actors if actor.error] == [RevisionConflict]
         assert [actor.answer for actor in actors if not actor.error] == [world.held("vc")]
     assert broken == []
+
+
+def test_a_claim_is_not_taken_for_stale_while_its_writer_may_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paddock.service.claims.MAX_WRITES", 4)
+    for calls in range(WRITE_CALLS):
+        world = World()
+        world.ready(5)
+        writer = Actor(world, lambda world: world.claim("vc", x4c8g=5))
+        for _ in range(calls):
+            if not writer.has_ended:
+                writer.go()
+        # Lambda lets a request live for less than that.
+        world.clock.advance(30)
+        world.reconcile()
+        while not writer.has_ended:
+            writer.go()
+        assert len(world.held("vc").node_instances) == 5
+        assert invariants.at_rest(world) == []
