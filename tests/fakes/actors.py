@@ -79,6 +79,7 @@ class Actor:
 
     def go(self, how: Luck = plainly) -> None:
         """Make the next call, ``how`` says with what luck, and go on until the one after it."""
+        assert not self.has_ended
         self._how = how
         self._may_go.release()
         self._stands.acquire()

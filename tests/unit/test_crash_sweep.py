@@ -69,11 +69,11 @@ class Outside:
         self.calls = 0
         self.newest_first = newest_first
         self._fault = fault
-        self._fault_at = fault_at
+        self.fault_at = fault_at
 
     def call(self, act: Callable[[], Answer], throttled: type[PaddockError]) -> Answer:
         self.calls += 1
-        if self.calls != self._fault_at:
+        if self.calls != self.fault_at:
             return act()
         if self._fault is Fault.THROTTLED:
             raise throttled("not now", code="Throttled")
@@ -84,10 +84,6 @@ class Outside:
 
     def read(self, act: Callable[[], Answer]) -> Answer:
         return self.call(act, StoreThrottled) if self._fault is Fault.THROTTLED else act()
-
-    def end_faults(self) -> None:
-        """Let all calls through from now on, also where the faulty one was not reached."""
-        self._fault_at = 0
 
     def surround(self, world: World) -> None:
         """Put all ports of a world there."""
@@ -711,7 +707,7 @@ def _sweep(
             outside.surround(world)
             with suppress(Crash, PaddockError):
                 scenario.act(world)
-            outside.end_faults()
+            outside.fault_at = 0
             found = invariants.always(world)
             after(world)
             found += invariants.at_rest(world)

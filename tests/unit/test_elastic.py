@@ -12,7 +12,7 @@ from paddock.model.node import NodeStatus
 from paddock.model.operation import Action
 from paddock.model.virtual_cluster import ConditionReason
 from tests.fakes import invariants
-from tests.fakes.world import World, bucket, nodearray
+from tests.fakes.world import CLUSTER, World, bucket, nodearray
 
 if TYPE_CHECKING:
     from paddock.model.virtual_cluster import VirtualCluster
@@ -109,6 +109,62 @@ def test_a_short_launch_is_told_and_tried_again_after_pauses_that_grow() -> None
     assert world.held("vc").condition.status
 
 
+@pytest.mark.parametrize("written", [True, False], ids=["recorded", "not yet recorded"])
+def test_what_is_on_its_way_is_not_launched_again(*, written: bool) -> None:
+    world = make()
+    first = world.want("vc", a=3)
+    if not written:
+        world.forget(*world.nodes())
+    second = world.want("vc", first.revision, a=3)
+    assert (second.pending, second.operation_id) == (first.pending, first.operation_id)
+    world.drive_all()
+    assert size(world.held("vc")) == len(world.alive()) == 3
+
+
+def test_nodes_that_are_ready_join_an_update_before_any_poll_lets_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = make()
+    first = world.want("vc", a=2)
+    monkeypatch.setattr("paddock.service.steps.poll.join", lambda *_: None)
+    world.step("launch", first.operation_id)
+    world.clock.advance(MINUTE)
+    world.step("poll", first.operation_id)
+    assert size(world.want("vc", first.revision, a=2)) == 2
+
+
+def test_what_ends_while_it_is_launched_is_launched_anew() -> None:
+    world = make()
+    world.want("vc", a=2)
+    world.terminate(filter='Template === "ondemand"', force=True)
+    world.drive_all()
+    pass_minutes(world, 3)
+    assert size(world.held("vc")) == len(world.alive()) == 2
+    assert invariants.at_rest(world) == []
+
+
+def test_a_start_leaves_nodes_that_are_launched_to_their_virtual_cluster() -> None:
+    world = make()
+    world.want("vc", a=2)
+    world.manage(Action.START, filter='Template === "ondemand"')
+    assert [node.virtual_cluster for node in world.nodes()] == ["vc", "vc"]
+    world.drive_all()
+    assert size(world.held("vc")) == 2
+
+
+def test_a_node_that_was_taken_away_while_it_was_launched_may_go_to_another() -> None:
+    world = make(maxCount=1)
+    world.step("launch", world.want("vc", a=1).operation_id)
+    world.clock.advance(MINUTE)
+    for action in (Action.DEALLOCATE, Action.START):
+        operation, _ = world.manage(action, names=["ondemand-1"], force=True)
+        world.drive(operation)
+    assert size(world.claim("other", a=1)) == 1
+    pass_minutes(world, 3)
+    assert size(world.held("vc")) == 0
+    assert invariants.always(world) == []
+
+
 def test_a_shrink_gives_back_what_is_being_launched_first() -> None:
     world = make(2)
     written = world.want("vc", a=4)
@@ -143,6 +199,7 @@ def test_a_node_that_a_virtual_cluster_holds_is_ended_only_by_force_and_is_repla
     assert result.error == ""
     left = world.held("vc")
     assert dead not in left.node_instances
+    assert not world.repository.nodes_by_id(CLUSTER, [dead])[0].virtual_cluster
     assert left.revision > written.revision
     assert left.condition.reason is ConditionReason.NODES_LOST
     pass_minutes(world, 1)

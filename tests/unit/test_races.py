@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
 
@@ -17,12 +18,13 @@ from tests.fakes.actors import Actor
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from paddock.model.cluster import Cluster
+    from paddock.model.virtual_cluster import VirtualCluster
 
-# More calls to ports than a write of a virtual cluster makes, and than it makes however often it begins anew.
-WRITE_CALLS, LAST = 9, 100
+# More calls to ports than a use case makes, and than it makes however often it begins anew.
+USUAL_CALLS, ALL_CALLS = 9, 100
 LARGE, XLARGE = "c7i-large", "c7i-xlarge"
 
 
@@ -184,22 +186,76 @@ def test_whoever_loses_every_race_is_told_to_come_back_and_has_changed_nothing()
     assert world.repository.request(CLUSTER, "r") is None
 
 
+def meet_anywhere(
+    prepare: Callable[[], World], first: Callable[[World], object], second: Callable[[World], object]
+) -> Iterator[tuple[World, list[Actor], list[str]]]:
+    """One stops after each number of calls, then the other does, then both go on to their ends."""
+    for first_calls, second_calls in product(range(USUAL_CALLS), repeat=2):
+        world = prepare()
+        actors = [Actor(world, act) for act in (first, second)]
+        broken = []
+        for actor, calls in zip(actors * 2, (first_calls, second_calls, ALL_CALLS, ALL_CALLS), strict=True):
+            for _ in range(calls):
+                if not actor.has_ended:
+                    actor.go()
+                    broken += invariants.always(world)
+        yield world, actors, broken
+
+
+def five_ready(held: int = 0) -> World:
+    world = World()
+    world.ready(5)
+    if held:
+        world.claim("vc", x4c8g=held)
+    return world
+
+
 def test_two_writers_on_one_revision_who_meet_anywhere_leave_one_whole_virtual_cluster(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # So the first nodes are claimed before the virtual cluster's own record is written.
     monkeypatch.setattr("paddock.service.claims.MAX_WRITES", 4)
-    broken = []
-    for first_calls, second_calls in product(range(WRITE_CALLS), repeat=2):
-        world = World()
-        world.ready(5)
-        actors = [Actor(world, lambda world: world.claim("vc", x4c8g=4)) for _ in range(2)]
-        first, second = actors
-        for actor, calls in ((first, first_calls), (second, second_calls), (first, LAST), (second, LAST)):
-            for _ in range(calls):
-                if not actor.has_ended:
-                    actor.go()
-                    broken += invariants.always(world)
+
+    def write(world: World) -> VirtualCluster:
+        return world.claim("vc", x4c8g=4)
+
+    for world, actors, broken in meet_anywhere(five_ready, write, write):
+        assert broken == []
         assert [type(actor.error) for actor in actors if actor.error] == [RevisionConflict]
         assert [actor.answer for actor in actors if not actor.error] == [world.held("vc")]
-    assert broken == []
+
+
+@pytest.mark.parametrize("held", [0, 1])
+def test_nodes_that_die_while_they_are_claimed_are_not_handed_out(
+    monkeypatch: pytest.MonkeyPatch, held: int
+) -> None:
+    monkeypatch.setattr("paddock.service.claims.MAX_WRITES", 4)
+
+    def write(world: World) -> None:
+        stored = world.repository.virtual_cluster("vc")
+        world.claim("vc", stored.revision if stored else None, x4c8g=5)
+
+    def end(world: World) -> None:
+        world.terminate(names=["ondemand-2", "ondemand-3", "ondemand-4"], force=True)
+
+    for world, _, broken in meet_anywhere(partial(five_ready, held), write, end):
+        assert broken == []
+        assert all(node.is_usable for node in world.nodes() if node.virtual_cluster)
+
+
+def test_a_claim_is_not_taken_for_stale_while_its_writer_may_live(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paddock.service.claims.MAX_WRITES", 4)
+    for calls in range(USUAL_CALLS):
+        world = World()
+        world.ready(5)
+        writer = Actor(world, lambda world: world.claim("vc", x4c8g=5))
+        for _ in range(calls):
+            if not writer.has_ended:
+                writer.go()
+        # Lambda lets a request live for less than that.
+        world.clock.advance(30)
+        world.reconcile()
+        while not writer.has_ended:
+            writer.go()
+        assert len(world.held("vc").node_instances) == 5
+        assert invariants.at_rest(world) == []
