@@ -164,6 +164,21 @@ def test_what_no_free_node_replaces_is_launched() -> None:
     assert len(world.alive()) == 2
 
 
+def test_however_often_nodes_are_lost_each_is_replaced_at_once() -> None:
+    world = make()
+    world.drive(world.operation(world.want("vc", a=3).operation_id))
+    for _ in range(6):
+        # The second is lost while the first one's replacement is being launched.
+        for identity in sorted(world.held("vc").node_instances)[:2]:
+            [instance] = [node.instance_id for node in world.nodes() if node.id == identity]
+            world.ec2.end(instance)
+            world.clock.advance(5)
+            world.hear(instance)
+        world.drive_all()
+        assert size(world.held("vc")) == 3
+    assert invariants.at_rest(world) == []
+
+
 @pytest.mark.parametrize("interrupted", [False, True])
 def test_what_ec2_tells_heals_at_once(interrupted: bool) -> None:
     world = World(nodearray("ondemand", bucket("c7i-large", templateId="a"), interruptible=True))

@@ -27,7 +27,7 @@ from paddock.service.assignment import find_free, plan_launch, settle_pending, w
 from paddock.service.claims import Change, commit_change, give_back
 from paddock.service.contention import until_won
 from paddock.service.create_nodes import begin_create
-from paddock.service.healing import condition_of, with_attempt
+from paddock.service.healing import as_it_is, with_attempt
 from paddock.service.lookup import require_cluster
 from paddock.service.manage_nodes import mark, new_operation
 from paddock.service.recording import record_operation
@@ -74,7 +74,7 @@ def write_virtual_cluster(
         after = kept.with_nodes(claimed)
         now = clock.now()
         launch = _launch(repository, after, now)
-        after = replace(launch.after, condition=condition_of(launch.after, "", now))
+        after = as_it_is(launch.after, "", now)
         if request.dry_run:
             return replace(after, revision=current.revision if current else 0, operation_id=""), None
         freed = [one for one in wish.held_ids() if one not in after.held_ids()]
