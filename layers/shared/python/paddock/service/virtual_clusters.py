@@ -34,7 +34,7 @@ from paddock.service.recording import record_operation
 from paddock.service.starting import left_to_the_workflow, start
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from paddock.model.node import Node
     from paddock.model.operation import Operation
@@ -77,7 +77,7 @@ def write_virtual_cluster(
         after = as_it_is(launch.after, "", now)
         if request.dry_run:
             return replace(after, revision=current.revision if current else 0, operation_id=""), None
-        freed = [one for one in wish.held_ids() if one not in after.held_ids()]
+        freed = wish.held_ids() - after.held_ids()
         change = Change(
             after=after,
             claimed=claimed,
@@ -215,7 +215,7 @@ def _insufficient(one: VirtualCluster, short: Mapping[str, int], reason: str) ->
     return InsufficientNodes(msg, replicaSetsToRecommend=recommended, missing=dict(short))
 
 
-def _held(repository: Repository, one: VirtualCluster, ids: Sequence[str] | set[str]) -> list[Node]:
+def _held(repository: Repository, one: VirtualCluster, ids: Collection[str]) -> list[Node]:
     """Those of these nodes that exist and name the virtual cluster."""
     nodes = repository.nodes_by_id(one.cluster, ids) if ids else ()
     return [node for node in nodes if node.virtual_cluster == one.id]
