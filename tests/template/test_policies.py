@@ -58,7 +58,7 @@ TABLE_ACTIONS = {
     "Launch": "GetItem BatchGetItem Query PutItem ConditionCheckItem",
     "Terminate": "GetItem BatchGetItem PutItem",
     "Poll": "GetItem BatchGetItem Query PutItem DeleteItem",
-    "Finish": "GetItem BatchGetItem Query PutItem ConditionCheckItem",
+    "Finish": "GetItem BatchGetItem Query PutItem DeleteItem ConditionCheckItem",
     "Reconcile": "GetItem Query PutItem",
     "ReconcilePart": "GetItem BatchGetItem Query PutItem DeleteItem ConditionCheckItem",
     "InstanceEvents": "GetItem BatchGetItem Query PutItem DeleteItem ConditionCheckItem",

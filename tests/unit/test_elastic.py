@@ -109,6 +109,19 @@ def test_a_short_launch_is_told_and_tried_again_after_pauses_that_grow() -> None
     assert world.held("vc").condition.status
 
 
+def test_what_a_long_shortage_left_unlaunched_does_not_pile_up() -> None:
+    world = make()
+    world.ec2.capacity(1)
+    world.want("vc", a=3)
+    world.drive_all()
+    pass_minutes(world, 60)
+    assert [node.status for node in world.nodes()] == [NodeStatus.READY]
+    one = world.held("vc")
+    assert (size(one), one.unassigned()) == (1, {"a": 2})
+    assert "InsufficientInstanceCapacity" in one.condition.message
+    assert invariants.at_rest(world) == []
+
+
 def test_a_shrink_gives_back_what_is_being_launched_first() -> None:
     world = make(2)
     written = world.want("vc", a=4)
