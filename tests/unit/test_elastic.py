@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from paddock.errors import InsufficientNodes
+from paddock.errors import InsufficientNodes, NotFound
 from paddock.model.node import NodeStatus
 from paddock.model.operation import Action
 from paddock.model.virtual_cluster import ConditionReason
+from paddock.service.virtual_clusters import virtual_cluster_history
 from tests.fakes import invariants
 from tests.fakes.world import World, bucket, nodearray
 
@@ -141,6 +142,16 @@ def test_a_delete_while_nodes_are_launched_leaves_them_free_or_ends_them() -> No
         world.drive_all()
         assert len(world.alive()) == (0 if terminate else 3)
         assert invariants.at_rest(world) == []
+
+
+def test_a_delete_ends_nodes_too_that_the_launching_request_did_not_live_to_record() -> None:
+    world = make()
+    world.want("vc", a=3)
+    world.forget(*world.nodes())
+    world.release("vc", terminate=True)
+    world.settle()
+    assert world.alive() == set()
+    assert invariants.at_rest(world) == []
 
 
 # Healing.
@@ -288,3 +299,14 @@ def test_the_history_tells_who_changed_what_and_when() -> None:
         ("Created", "tester", 2, 2, 0),
     ]
     assert all(later.previous == earlier.revision for later, earlier in pairwise(changes))
+
+
+def test_a_history_that_is_no_longer_kept_is_empty_as_long_as_the_virtual_cluster_lives() -> None:
+    world = make(1)
+    world.claim("vc", a=1)
+    world.forget(*world.repository.virtual_cluster_changes("vc", 9))
+    assert virtual_cluster_history(world.repository, "vc", 9, None) == ([], None)
+    world.release("vc")
+    world.forget(*world.repository.virtual_cluster_changes("vc", 9))
+    with pytest.raises(NotFound):
+        virtual_cluster_history(world.repository, "vc", 9, None)
