@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from paddock.errors import InsufficientNodes
+from paddock.errors import InsufficientNodes, NotFound
 from paddock.model.node import NodeStatus
 from paddock.model.operation import Action
 from paddock.model.virtual_cluster import ConditionReason
+from paddock.service.virtual_clusters import virtual_cluster_history
 from tests.fakes import invariants
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
 
@@ -165,6 +166,19 @@ def test_a_node_that_was_taken_away_while_it_was_launched_may_go_to_another() ->
     assert invariants.always(world) == []
 
 
+def test_what_a_long_shortage_left_unlaunched_does_not_pile_up() -> None:
+    world = make()
+    world.ec2.capacity(1)
+    world.want("vc", a=3)
+    world.drive_all()
+    pass_minutes(world, 60)
+    assert [node.status for node in world.nodes()] == [NodeStatus.READY]
+    one = world.held("vc")
+    assert (size(one), one.unassigned()) == (1, {"a": 2})
+    assert "InsufficientInstanceCapacity" in one.condition.message
+    assert invariants.at_rest(world) == []
+
+
 def test_a_shrink_gives_back_what_is_being_launched_first() -> None:
     world = make(2)
     written = world.want("vc", a=4)
@@ -184,6 +198,16 @@ def test_a_delete_while_nodes_are_launched_leaves_them_free_or_ends_them() -> No
         world.drive_all()
         assert len(world.alive()) == (0 if terminate else 3)
         assert invariants.at_rest(world) == []
+
+
+def test_a_delete_ends_nodes_too_that_the_launching_request_did_not_live_to_record() -> None:
+    world = make()
+    world.want("vc", a=3)
+    world.forget(*world.nodes())
+    world.release("vc", terminate=True)
+    world.settle()
+    assert world.alive() == set()
+    assert invariants.at_rest(world) == []
 
 
 # Healing.
@@ -219,6 +243,21 @@ def test_what_no_free_node_replaces_is_launched() -> None:
     pass_minutes(world, 2)
     assert size(world.held("vc")) == 2
     assert len(world.alive()) == 2
+
+
+def test_however_often_nodes_are_lost_each_is_replaced_at_once() -> None:
+    world = make()
+    world.drive(world.operation(world.want("vc", a=3).operation_id))
+    for _ in range(6):
+        # The second is lost while the first one's replacement is being launched.
+        for identity in sorted(world.held("vc").node_instances)[:2]:
+            [instance] = [node.instance_id for node in world.nodes() if node.id == identity]
+            world.ec2.end(instance)
+            world.clock.advance(5)
+            world.hear(instance)
+        world.drive_all()
+        assert size(world.held("vc")) == 3
+    assert invariants.at_rest(world) == []
 
 
 @pytest.mark.parametrize("interrupted", [False, True])
@@ -317,3 +356,14 @@ def test_the_history_tells_who_changed_what_and_when() -> None:
         ("Created", "tester", 2, 2, 0),
     ]
     assert all(later.previous == earlier.revision for later, earlier in pairwise(changes))
+
+
+def test_a_history_that_is_no_longer_kept_is_empty_as_long_as_the_virtual_cluster_lives() -> None:
+    world = make(1)
+    world.claim("vc", a=1)
+    world.forget(*world.repository.virtual_cluster_changes("vc", 9))
+    assert virtual_cluster_history(world.repository, "vc", 9, None) == ([], None)
+    world.release("vc")
+    world.forget(*world.repository.virtual_cluster_changes("vc", 9))
+    with pytest.raises(NotFound):
+        virtual_cluster_history(world.repository, "vc", 9, None)

@@ -48,9 +48,7 @@ def heal(
             reasons += more
         if after == stored:
             return None
-        if not after.is_unmet:
-            after = replace(after, attempts=0, retry_at=0)
-        after = replace(after, condition=condition_of(after, "; ".join(reasons), now))
+        after = as_it_is(after, "; ".join(reasons), now)
         added = len(after.node_instances) > len(stored.node_instances)
         action = "NodesJoined" if added else "LaunchRetried" if operation else "NodesMissing"
         change = Change(
@@ -76,14 +74,19 @@ def join(repository: Repository, clock: Clock, virtual_cluster_id: str) -> None:
         if len(settled.one.node_instances) == len(stored.node_instances):
             return
         now = clock.now()
-        after = replace(settled.one, condition=condition_of(settled.one, "; ".join(settled.reasons), now))
+        after = as_it_is(settled.one, "; ".join(settled.reasons), now)
         commit_change(repository, clock, stored, Change(after=after, action="NodesJoined"))
 
     until_won(clock, attempt)
 
 
-def condition_of(one: VirtualCluster, reasons: str, now: int) -> Condition:
-    """What to say of a virtual cluster as it has become."""
+def as_it_is(one: VirtualCluster, reasons: str, now: int) -> VirtualCluster:
+    """The virtual cluster, saying what it has become; one that has all forgets how often that was tried."""
+    rested = one if one.is_unmet else replace(one, attempts=0, retry_at=0)
+    return replace(rested, condition=_condition_of(one, reasons, now))
+
+
+def _condition_of(one: VirtualCluster, reasons: str, now: int) -> Condition:
     missing, unassigned = one.missing(), one.unassigned()
     told = f": {reasons}" if reasons else ""
     if missing:

@@ -79,7 +79,9 @@ def _left(
     if not lost:
         return [Put(after, was=stored)]
     message = f"{lost} nodes were lost; {reason}"
-    after = replace(after, condition=stored.condition.changed(ConditionReason.NODES_LOST, message, now))
+    condition = stored.condition.changed(ConditionReason.NODES_LOST, message, now)
+    # The pause is for what a launch left short, not for nodes that were there.
+    after = replace(after, condition=condition, retry_at=0)
     return [
         Put(after, was=stored),
         Put(change_between(stored, after, "NodesLost", now, message=reason), was=None),

@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from paddock.model.identity import next_revision
+from paddock.model.node import NodeStatus
 from paddock.model.usage import interval_until
 from paddock.ports.repository import MAX_WRITES, Delete, Put
 from paddock.service.contention import until_won
@@ -61,6 +62,16 @@ def remove_nodes(
         writes: list[Write] = [Put(switched_off(node, clock.now()), was=node) for node in kept]
         writes += [Delete(node) for node in removed]
         return after, writes + usage_until(nodes, clock.now())
+
+    settle_nodes(repository, clock, cluster, ids, settle)
+
+
+def forget_failed(repository: Repository, clock: Clock, cluster: str, ids: Collection[str]) -> None:
+    """Remove those of these nodes that have failed and have no instance: their names and records."""
+
+    def settle(ledger: Ledger, nodes: Sequence[Node]) -> tuple[Ledger, list[Write]]:
+        gone = [node for node in nodes if node.status is NodeStatus.FAILED and not node.counted]
+        return ledger.without_nodes(gone), [Delete(node) for node in gone]
 
     settle_nodes(repository, clock, cluster, ids, settle)
 

@@ -12,7 +12,7 @@ from paddock.errors import (
     NotFound,
     RevisionConflict,
 )
-from paddock.model.identity import new_operation_id, next_revision
+from paddock.model.identity import new_operation_id, next_revision, operation_of
 from paddock.model.operation import Action
 from paddock.model.requests import is_virtual_cluster_id
 from paddock.model.virtual_cluster import (
@@ -26,15 +26,15 @@ from paddock.ports.repository import Put
 from paddock.service.assignment import find_free, plan_launch, settle_pending, with_launched
 from paddock.service.claims import Change, commit_change, give_back
 from paddock.service.contention import until_won
-from paddock.service.create_nodes import begin_create
-from paddock.service.healing import condition_of, with_attempt
+from paddock.service.create_nodes import begin_create, record_missing_nodes
+from paddock.service.healing import as_it_is, with_attempt
 from paddock.service.lookup import require_cluster
 from paddock.service.manage_nodes import mark_for_a_while, new_operation
 from paddock.service.recording import record_operation
 from paddock.service.starting import left_to_the_workflow, start
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from paddock.model.node import Node
     from paddock.model.operation import Operation
@@ -59,8 +59,8 @@ def write_virtual_cluster(
     Nodes that stay wanted stay assigned; then come ready free nodes of its cluster; what is still missing is
     launched, unless the request has ``provision`` false. ``expected`` is the revision that the writer last
     read, ``None`` or 0 to create; ``by`` is the writer's name. A dry run answers the same without effect.
-    Raises ``RevisionConflict`` before anything else is judged, then ``NotFound`` for the cluster,
-    ``ImmutableAttribute``, ``InvalidRequest`` for an unknown node type, and ``InsufficientNodes``.
+    Raises ``RevisionConflict`` before anything else is judged, then ``ImmutableAttribute``, ``NotFound`` for
+    the cluster, ``InvalidRequest`` for an unknown node type, and ``InsufficientNodes``.
     """
 
     def attempt() -> tuple[VirtualCluster, Operation | None]:
@@ -74,10 +74,10 @@ def write_virtual_cluster(
         after = kept.with_nodes(claimed)
         now = clock.now()
         launch = _launch(repository, after, now)
-        after = replace(launch.after, condition=condition_of(launch.after, "", now))
+        after = as_it_is(launch.after, "", now)
         if request.dry_run:
             return replace(after, revision=current.revision if current else 0, operation_id=""), None
-        freed = [one for one in wish.held_ids() if one not in after.held_ids()]
+        freed = wish.held_ids() - after.held_ids()
         change = Change(
             after=after,
             claimed=claimed,
@@ -119,13 +119,14 @@ def virtual_cluster_history(
 ) -> tuple[Sequence[VirtualClusterChange], int | None]:
     """Changes, latest first, from below revision ``before`` on, and where to go on if there may be more.
 
-    A deleted virtual cluster's history is there as long as it is kept. Raises ``NotFound`` if there is none.
+    A deleted virtual cluster's history is there as long as it is kept. Raises ``NotFound`` where there is
+    neither history nor virtual cluster.
     """
     is_possible = is_virtual_cluster_id(virtual_cluster_id)
     found = repository.virtual_cluster_changes(virtual_cluster_id, limit + 1, before) if is_possible else ()
     if not found and before is None:
-        msg = f"there is no virtual cluster {virtual_cluster_id!r}"
-        raise NotFound(msg, virtualClusterId=virtual_cluster_id)
+        # It may have lived unchanged for longer than changes are kept.
+        get_virtual_cluster(repository, virtual_cluster_id)
     return found[:limit], found[limit - 1].revision if len(found) > limit else None
 
 
@@ -151,6 +152,8 @@ def delete_virtual_cluster(
         current = get_virtual_cluster(repository, virtual_cluster_id)
         if expected is not None:
             _require_revision(virtual_cluster_id, current, expected)
+        if terminate:
+            _record_pending(repository, current)
         nodes = _held(repository, current, current.held_ids())
         now = max(clock.now(), *(node.managed_at + 1 for node in nodes), 0)
         gone = VirtualCluster(
@@ -215,7 +218,15 @@ def _insufficient(one: VirtualCluster, short: Mapping[str, int], reason: str) ->
     return InsufficientNodes(msg, replicaSetsToRecommend=recommended, missing=dict(short))
 
 
-def _held(repository: Repository, one: VirtualCluster, ids: Sequence[str] | set[str]) -> list[Node]:
+def _record_pending(repository: Repository, one: VirtualCluster) -> None:
+    """Write what a launch for it has not written yet: an action takes hold of nodes that are on record."""
+    launching = {operation_of(node_id) for ids in one.pending_ids().values() for node_id in ids}
+    for operation in map(repository.operation, sorted(launching)):
+        if operation is not None and operation.is_running:
+            record_missing_nodes(repository, operation)
+
+
+def _held(repository: Repository, one: VirtualCluster, ids: Collection[str]) -> list[Node]:
     """Those of these nodes that exist and name the virtual cluster."""
     nodes = repository.nodes_by_id(one.cluster, ids) if ids else ()
     return [node for node in nodes if node.virtual_cluster == one.id]

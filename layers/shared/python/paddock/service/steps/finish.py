@@ -20,7 +20,7 @@ from paddock.service.manage_nodes import begin_forced
 from paddock.service.observation import UNSEEN_GRACE_NS, failed, owned_instances
 from paddock.service.placement_groups import delete_empty_groups
 from paddock.service.read_nodes import nodes_of
-from paddock.service.settling import release_nodes
+from paddock.service.settling import forget_failed, release_nodes
 from paddock.service.steps.outcome import Next, Outcome, wait
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ def finish(
     Nodes that should run and are not Ready by now have failed; an operation of their own ends their
     instances, or stops them again. Instances of the operation that no node has are ended at once. Placement
     groups of the cluster that no node is in any more are deleted, or left to the reconciler while the cloud
-    is busy. Virtual clusters that nodes were launched for get them, and look further if there are too few.
+    is busy. Virtual clusters that nodes were launched for get them, and look further if there are too few;
+    nodes of theirs that failed are removed, since nobody asked for them by name.
     """
     operation = repository.operation(operation_id)
     if operation is None or not operation.is_running:
@@ -74,8 +75,10 @@ def finish(
     with suppress(ComputeThrottled, ComputeUnavailable):
         delete_empty_groups(repository, compute, clock, operation.cluster)
     _end(repository, clock, operation, errors)
-    for name in sorted(operation.virtual_clusters()):
-        heal(repository, workflows, clock, name)
+    if names := sorted(operation.virtual_clusters()):
+        for name in names:
+            heal(repository, workflows, clock, name)
+        forget_failed(repository, clock, operation.cluster, errors)
     return Outcome(Next.DONE, orphans=orphans)
 
 
