@@ -24,7 +24,6 @@ from tests.integration.story import (
 )
 
 if TYPE_CHECKING:
-
     from tests.emulator.client import Client
     from tests.emulator.stack import Stack
 
