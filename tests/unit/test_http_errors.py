@@ -34,6 +34,7 @@ EXPECTED = {
     "InsufficientNodes": 409,
     "Busy": 503,
     "StoreThrottled": 503,
+    "StoreUnavailable": 503,
     "WorkflowsUnavailable": 503,
     "ComputeThrottled": 503,
     "ComputeUnavailable": 503,

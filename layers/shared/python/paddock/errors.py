@@ -65,6 +65,10 @@ class StoreThrottled(PaddockError):
     """The store asks for fewer calls."""
 
 
+class StoreUnavailable(PaddockError):
+    """The store did not answer, or failed. A write may or may not have been done."""
+
+
 class WorkflowsUnavailable(PaddockError):
     """The workflow service did not take the call; the reconciler makes up for it."""
 

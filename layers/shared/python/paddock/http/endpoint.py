@@ -44,7 +44,9 @@ def endpoint(surface: Surface) -> Callable[[Callable[[Request], Reply]], Handler
                 reply = surface.reply(error)
                 if type(error) in _COUNTED:
                     count(_COUNTED[type(error)])
-                logger.info("refused", extra={"error": type(error).__name__, "reason": error.message})
+                told = {"error": type(error).__name__, "reason": error.message}
+                # A fault of AWS is told in words of ours; whoever reads the log wants its own.
+                logger.info("refused", extra={**told, "cause": str(error.__cause__ or "")})
             except Exception as error:  # noqa: BLE001 - the outermost boundary: a client gets JSON, whatever happened
                 logger.exception("unforeseen")
                 reply = surface.reply(error)

@@ -30,6 +30,7 @@ STATUS: Mapping[type[Exception], HTTPStatus] = {
     errors.LaunchRefused: HTTPStatus.CONFLICT,
     errors.Busy: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.StoreThrottled: HTTPStatus.SERVICE_UNAVAILABLE,
+    errors.StoreUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.WorkflowsUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.ComputeThrottled: HTTPStatus.SERVICE_UNAVAILABLE,
     errors.ComputeUnavailable: HTTPStatus.SERVICE_UNAVAILABLE,

@@ -5,7 +5,7 @@ concurrency control: a use case reads, decides, and commits; when anything that 
 changed since, nothing is written and it is told.
 
 All reads are strongly consistent, but for ``running_operations`` and ``unmet_virtual_clusters``. Any method
-may raise ``StoreThrottled``.
+may raise ``StoreThrottled`` and ``StoreUnavailable``.
 """
 
 from __future__ import annotations

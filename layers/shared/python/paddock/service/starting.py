@@ -6,7 +6,7 @@ import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from paddock.errors import Busy, StoreThrottled, WorkflowsUnavailable
+from paddock.errors import Busy, StoreThrottled, StoreUnavailable, WorkflowsUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,5 +38,5 @@ def left_to_the_workflow(operation: Operation) -> Iterator[None]:
     """
     try:
         yield
-    except (Busy, StoreThrottled):
+    except (Busy, StoreThrottled, StoreUnavailable):
         logger.warning("records not written, left to the workflow", extra={"operation_id": operation.id})

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from http import HTTPStatus
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from botocore.exceptions import ClientError
+from botocore.exceptions import ClientError, ConnectionError, HTTPClientError  # noqa: A004 - botocore's name
 
 from paddock.adapters.dynamodb import keys
 from paddock.adapters.dynamodb.items import from_item, to_item
-from paddock.errors import StoreThrottled
+from paddock.errors import StoreThrottled, StoreUnavailable
 from paddock.model.cluster import Cluster
 from paddock.model.identity import node_id_prefix
 from paddock.model.ledger import Ledger
@@ -31,15 +32,12 @@ if TYPE_CHECKING:
 
 _MAX_BATCH_GET = 100
 _THROTTLED = frozenset(
-    {
-        "ProvisionedThroughputExceededException",
-        "ThrottlingException",
-        "RequestLimitExceeded",
-        "InternalServerError",
-    }
+    {"ProvisionedThroughputExceededException", "ThrottlingException", "RequestLimitExceeded"}
 )
 _LOST_RACES = frozenset({"ConditionalCheckFailed", "TransactionConflict"})
 _THROTTLED_REASONS = frozenset({"ThrottlingError", "ProvisionedThroughputExceeded"})
+# Clients read it; what botocore says names endpoints.
+_UNAVAILABLE = "the store does not answer; a change may or may not have been made, look before you try again"
 
 Found = TypeVar("Found", bound="Record")
 
@@ -59,7 +57,7 @@ class DynamoDbRepository:
         """See ``Repository.commit``."""
         items: Any = [self._transact_item(write) for write in writes]
         try:
-            with _throttling_told():
+            with _faults_told():
                 self._client.transact_write_items(TransactItems=items)
         except ClientError as error:
             reasons = _cancellation_codes(error)
@@ -187,14 +185,14 @@ class DynamoDbRepository:
                 return {"ConditionCheck": {"TableName": self._table, "Key": key, **_condition(was)}}
 
     def _get(self, kind: type[Found], key: Key) -> Found | None:
-        with _throttling_told():
+        with _faults_told():
             answer = self._client.get_item(TableName=self._table, Key=_key(key), ConsistentRead=True)
         return from_item(kind, answer["Item"]) if "Item" in answer else None
 
     def _batch_get(self, wanted: Iterator[Key]) -> Iterator[Node]:
         request: Any = {self._table: {"Keys": [_key(key) for key in wanted], "ConsistentRead": True}}
         while request:
-            with _throttling_told():
+            with _faults_told():
                 answer = self._client.batch_get_item(RequestItems=request)
             yield from (from_item(Node, item) for item in answer["Responses"].get(self._table, ()))
             request = answer.get("UnprocessedKeys")
@@ -213,18 +211,23 @@ class DynamoDbRepository:
         return (from_item(kind, item) for page in pages for item in page["Items"])
 
     def _pages(self, **query: Any) -> Iterator[Any]:
-        with _throttling_told():
+        with _faults_told():
             yield from self._client.get_paginator("query").paginate(TableName=self._table, **query)
 
 
 @contextmanager
-def _throttling_told() -> Iterator[None]:
-    """Tell the caller that the table is asked too much, after botocore has tried again several times."""
+def _faults_told() -> Iterator[None]:
+    """Tell throttling and outages in the port's words, after botocore has tried again several times."""
     try:
         yield
+    except (ConnectionError, HTTPClientError) as error:
+        raise StoreUnavailable(_UNAVAILABLE) from error
     except ClientError as error:
         if _code(error) in _THROTTLED:
             raise StoreThrottled(str(error)) from error
+        status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
+        if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise StoreUnavailable(_UNAVAILABLE) from error
         raise
 
 
