@@ -136,8 +136,10 @@ def test_nodes_that_are_ready_join_an_update_before_any_poll_lets_them(
 
 def test_what_ends_while_it_is_launched_is_launched_anew() -> None:
     world = make()
-    world.want("vc", a=2)
-    world.terminate(filter='Template === "ondemand"', force=True)
+    world.step("launch", world.want("vc", a=2).operation_id)
+    operation, _ = world.terminate(filter='Template === "ondemand"', force=True)
+    world.drive(operation)
+    assert world.nodes() == []
     world.drive_all()
     pass_minutes(world, 3)
     assert size(world.held("vc")) == len(world.alive()) == 2
@@ -153,7 +155,8 @@ def test_a_start_leaves_nodes_that_are_launched_to_their_virtual_cluster() -> No
     assert size(world.held("vc")) == 2
 
 
-def test_a_node_that_was_taken_away_while_it_was_launched_may_go_to_another() -> None:
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_node_that_was_taken_away_while_it_was_launched_may_go_to_another(*, deleted: bool) -> None:
     world = make(maxCount=1)
     world.step("launch", world.want("vc", a=1).operation_id)
     world.clock.advance(MINUTE)
@@ -161,8 +164,11 @@ def test_a_node_that_was_taken_away_while_it_was_launched_may_go_to_another() ->
         operation, _ = world.manage(action, names=["ondemand-1"], force=True)
         world.drive(operation)
     assert size(world.claim("other", a=1)) == 1
+    if deleted:
+        world.release("vc")
+        assert invariants.always(world) == []
     pass_minutes(world, 3)
-    assert size(world.held("vc")) == 0
+    assert size(world.held("other")) == 1
     assert invariants.always(world) == []
 
 
@@ -240,7 +246,7 @@ def test_what_no_free_node_replaces_is_launched() -> None:
     dead = min(world.held("vc").node_instances)
     world.terminate(ids=[dead], force=True)
     world.drive_all()
-    pass_minutes(world, 2)
+    pass_minutes(world, 1)
     assert size(world.held("vc")) == 2
     assert len(world.alive()) == 2
 

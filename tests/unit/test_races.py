@@ -9,12 +9,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from paddock.errors import Busy, DuplicateRequest, InvalidRequest, NodesInUse, NotFound, RevisionConflict
+from paddock.errors import (
+    Busy,
+    DuplicateRequest,
+    InsufficientNodes,
+    InvalidRequest,
+    NodesInUse,
+    NotFound,
+    RevisionConflict,
+)
 from paddock.model.node import NodeStatus
+from paddock.ports.repository import Put
+from paddock.reconcile.claims import release_stale_claims
 from paddock.service.clusters import delete_cluster
 from paddock.service.contention import ATTEMPTS
 from tests.fakes import invariants
-from tests.fakes.actors import Actor
+from tests.fakes.actors import Actor, crash_before
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
 
 if TYPE_CHECKING:
@@ -236,7 +246,11 @@ def test_nodes_that_die_while_they_are_claimed_are_not_handed_out(
         world.claim("vc", stored.revision if stored else None, x4c8g=5)
 
     def end(world: World) -> None:
-        world.terminate(names=["ondemand-2", "ondemand-3", "ondemand-4"], force=True)
+        stored = world.repository.virtual_cluster("vc")
+        confirmed = stored.held_ids() if stored else set()
+        claimed = [node.id for node in world.nodes() if node.virtual_cluster and node.id not in confirmed]
+        if claimed:
+            world.terminate(ids=claimed, force=True)
 
     for world, _, broken in meet_anywhere(partial(five_ready, held), write, end):
         assert broken == []
@@ -259,3 +273,56 @@ def test_a_claim_is_not_taken_for_stale_while_its_writer_may_live(monkeypatch: p
             writer.go()
         assert len(world.held("vc").node_instances) == 5
         assert invariants.at_rest(world) == []
+
+
+@pytest.mark.parametrize("most", [4, 100], ids=["before the record", "with the record"])
+def test_a_stale_claim_that_is_taken_over_is_not_given_back(
+    monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr("paddock.service.claims.MAX_WRITES", most)
+
+    def stale() -> World:
+        world = five_ready()
+        leave_claims(world, "vc")
+        return world
+
+    def release(world: World) -> None:
+        release_stale_claims(world.repository, world.clock, world.nodes())
+
+    for world, _, broken in meet_anywhere(stale, lambda world: world.claim("vc", x4c8g=5), release):
+        assert broken == []
+        assert len(world.held("vc").node_instances) == 5
+
+
+def leave_claims(world: World, name: str) -> None:
+    """As a writer does that has died, longer ago than any may live."""
+    now = world.clock.now()
+    world.repository.commit(*(Put(node.claimed_by(name, now), was=node) for node in world.nodes()))
+    world.clock.advance(200)
+
+
+def test_a_writer_that_loses_gives_back_what_it_had_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("paddock.service.claims.MAX_WRITES", 4)
+    world = five_ready()
+    writer = Actor(world, lambda world: world.claim("vc", x4c8g=5))
+    while not any(node.virtual_cluster for node in world.nodes()):
+        writer.go()
+    world.terminate(names=[node.name for node in world.nodes() if not node.virtual_cluster])
+    while not writer.has_ended:
+        writer.go()
+    assert isinstance(writer.error, InsufficientNodes)
+    assert not any(node.virtual_cluster for node in world.nodes())
+
+
+def test_a_delete_ends_no_node_that_another_has_claimed_since() -> None:
+    world = five_ready(5)
+    dying = Actor(world, lambda world: world.release("vc", terminate=True))
+    while world.repository.virtual_clusters()[0]:
+        dying.go()
+    dying.go(crash_before)
+    world.clock.advance(200)
+    release_stale_claims(world.repository, world.clock, world.nodes())
+    world.claim("other", x4c8g=5)
+    world.settle()
+    assert len(world.held("other").node_instances) == len(world.alive()) == 5
+    assert invariants.at_rest(world) == []

@@ -412,6 +412,15 @@ def test_a_delete_may_end_the_nodes_that_may_be_ended(world: World) -> None:
     assert invariants.at_rest(world) == []
 
 
+def test_a_delete_ends_nodes_also_where_the_clock_stands_behind(world: World) -> None:
+    world.claim("vc", a=4, b=2)
+    world.clock.advance(-7_200)
+    world.ec2.advance(7_200)
+    world.release("vc", terminate=True)
+    world.drive_all()
+    assert not world.alive()
+
+
 def test_a_delete_of_an_empty_one_ends_nothing(world: World) -> None:
     world.claim("vc")
     world.release("vc", terminate=True)
