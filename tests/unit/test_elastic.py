@@ -169,6 +169,7 @@ def test_a_node_that_a_virtual_cluster_holds_is_ended_only_by_force_and_is_repla
     assert dead not in left.node_instances
     assert left.revision > written.revision
     assert left.condition.reason is ConditionReason.NODES_LOST
+    assert left.condition.message.endswith("ondemand-1: it is Terminating")
     pass_minutes(world, 1)
     healed = world.held("vc")
     assert size(healed) == 2
