@@ -227,6 +227,27 @@ def test_what_ec2_tells_heals_at_once(interrupted: bool) -> None:
     assert actions.count("NodesLost") == 1
 
 
+def test_a_node_whose_instance_is_being_ended_serves_no_more_but_counts_until_it_is_gone() -> None:
+    world = make(3, maxCount=3)
+    written = world.claim("vc", a=1)
+    [held] = written.node_instances
+    free = next(node.id for node in world.nodes() if node.id != held)
+    instances = [node.instance_id for node in world.nodes() if node.id in (held, free)]
+    for instance in instances:
+        world.ec2.end(instance)
+    world.hear(*instances)
+    healed = world.held("vc")
+    assert size(healed) == 1
+    assert {held, free}.isdisjoint(healed.node_instances)
+    with pytest.raises(InsufficientNodes):
+        world.want("other", a=1)
+    world.clock.advance(60)
+    world.hear(*instances)
+    assert world.want("other", a=2).unassigned() == {"a": 2}
+    world.drive_all()
+    assert invariants.at_rest(world) == []
+
+
 def test_without_provision_it_waits_for_free_nodes() -> None:
     world = make(2)
     dead = min(world.claim("vc", a=2).node_instances)
