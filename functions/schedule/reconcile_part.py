@@ -1,4 +1,4 @@
-"""The reconciler's queue: bring one operation or one cluster back on its way."""
+"""The reconciler's queue: bring one operation, virtual cluster or cluster back on its way."""
 
 from __future__ import annotations
 

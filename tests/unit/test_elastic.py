@@ -232,6 +232,7 @@ def test_a_node_that_a_virtual_cluster_holds_is_ended_only_by_force_and_is_repla
     assert not world.repository.nodes_by_id(CLUSTER, [dead])[0].virtual_cluster
     assert left.revision > written.revision
     assert left.condition.reason is ConditionReason.NODES_LOST
+    assert left.condition.message.endswith("ondemand-1: it is Terminating")
     pass_minutes(world, 1)
     healed = world.held("vc")
     assert size(healed) == 2
@@ -287,6 +288,27 @@ def test_what_ec2_tells_heals_at_once(interrupted: bool) -> None:
     assert instance not in world.alive()
     actions = [one.action for one in world.repository.virtual_cluster_changes("vc", 9)]
     assert actions.count("NodesLost") == 1
+
+
+def test_a_node_whose_instance_is_being_ended_serves_no_more_but_counts_until_it_is_gone() -> None:
+    world = make(3, maxCount=3)
+    written = world.claim("vc", a=1)
+    [held] = written.node_instances
+    free = next(node.id for node in world.nodes() if node.id != held)
+    instances = [node.instance_id for node in world.nodes() if node.id in (held, free)]
+    for instance in instances:
+        world.ec2.end(instance)
+    world.hear(*instances)
+    healed = world.held("vc")
+    assert size(healed) == 1
+    assert {held, free}.isdisjoint(healed.node_instances)
+    with pytest.raises(InsufficientNodes):
+        world.want("other", a=1)
+    world.clock.advance(60)
+    world.hear(*instances)
+    assert world.want("other", a=2).unassigned() == {"a": 2}
+    world.drive_all()
+    assert invariants.at_rest(world) == []
 
 
 def test_without_provision_it_waits_for_free_nodes() -> None:

@@ -10,16 +10,17 @@ from paddock.model.operation import SECOND_NS
 from paddock.ports.compute import InstanceState
 from paddock.ports.repository import Put
 from paddock.service.contention import commit_each
-from paddock.service.observation import deallocated, is_gone, observed
-from paddock.service.settling import release_nodes, remove_nodes
+from paddock.service.observation import deallocated, failed, is_gone, observed
+from paddock.service.settling import release_nodes, remove_nodes, settle_nodes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from paddock.model.ledger import Ledger
     from paddock.model.node import Node
     from paddock.ports.clock import Clock
     from paddock.ports.compute import Instance
-    from paddock.ports.repository import Repository
+    from paddock.ports.repository import Repository, Write
 
 # A description may be older than the start that made a node Ready, and still show its instance as stopped.
 STOPPED_GRACE_NS = 60 * SECOND_NS
@@ -30,21 +31,24 @@ def is_watched(node: Node) -> bool:
 
     A node on its way to another state is its operation's, which looks by itself.
     """
-    has_kept_instance = node.status is NodeStatus.FAILED and node.counted
-    at_rest = node.is_usable or node.status is NodeStatus.DEALLOCATED or has_kept_instance
+    at_rest = node.is_usable or node.status is NodeStatus.DEALLOCATED or _is_ending(node)
     return at_rest and bool(node.instance_id)
 
 
 def noticed(node: Node, instance: Instance | None, now: int) -> Node:
     """A watched node after a look at its instance; the very same where nothing is new.
 
-    One whose instance has ended, or was not seen for long, has Failed. One whose instance was stopped is
+    One whose instance has ended, or was not seen for long, has Failed; one whose instance is about to end has
+    too, and uses up its limits until that is gone. One whose instance was stopped is
     Deallocated, and shall be: nobody brings it back but a start.
     """
     is_stopped = instance is not None and instance.state is InstanceState.STOPPED
     if is_stopped and node.is_usable and now - node.ready_at >= STOPPED_GRACE_NS:
         reason = "its instance was stopped, and not by an action of this cluster"
         return replace(deallocated(node, now), target_state=TargetState.DEALLOCATED, status_message=reason)
+    if instance is not None and instance.state is InstanceState.SHUTTING_DOWN and node.is_usable:
+        reason = f"its instance {instance.id} is being ended: {instance.state_reason or 'no reason given'}"
+        return replace(failed(node, reason, now), counted=True)
     return observed(node, instance, now)
 
 
@@ -69,16 +73,27 @@ def observe(
     }
     before = {node.id: node for node in watched}
     released = {one for one, node in after.items() if before[one].counted and not node.counted}
+    ending = {one for one, node in after.items() if before[one].is_usable and _is_ending(node)}
     writes = [
         Put(node, was=before[one])
         for one, node in after.items()
-        if one not in released and node is not before[one]
+        if one not in (released | ending) and node is not before[one]
     ]
     commit_each(repository, writes)
 
     def release(node: Node) -> Node:
         return noticed(node, seen.get(node.instance_id), clock.now()) if is_watched(node) else node
 
+    def fail(ledger: Ledger, current: Sequence[Node]) -> tuple[Ledger, list[Write]]:
+        pairs = [(node, release(node)) for node in current if node.is_usable]
+        return ledger, [Put(node, was=was) for was, node in pairs if _is_ending(node)]
+
+    settle_nodes(repository, clock, cluster, ending, fail)
     release_nodes(repository, clock, cluster, released, release)
     remove_nodes(repository, clock, cluster, done, keep_fixed=True)
     return len(done) + sum(node.status is not before[one].status for one, node in after.items())
+
+
+def _is_ending(node: Node) -> bool:
+    """Whether the node can serve no longer, and still uses up its limits."""
+    return node.status is NodeStatus.FAILED and node.counted

@@ -29,7 +29,8 @@ def heal(
 ) -> Operation | None:
     """Assign what was launched and what is free, and launch what is still missing; answers what launches it.
 
-    Launches are tried again after pauses that grow. Where nothing can be done now, nothing is written.
+    Launches are tried again after pauses that grow; each try is written down, also one that limits leave no
+    room for. Where none is due and nothing is new, nothing is written.
     """
 
     def attempt() -> Operation | None:

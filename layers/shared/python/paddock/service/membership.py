@@ -39,7 +39,8 @@ def with_departures(repository: Repository, writes: Sequence[Write], now: int) -
         if isinstance(node, Node) and node.is_usable and _gives_up(write):
             leaving.setdefault(node.virtual_cluster, []).append(node)
             if isinstance(after, Put) and isinstance(after.record, Node):
-                reasons.setdefault(node.virtual_cluster, f"{node.name}: {after.record.status_message}")
+                why = after.record.status_message or f"it is {after.record.status}"
+                reasons.setdefault(node.virtual_cluster, f"{node.name}: {why}")
     for name, nodes in leaving.items():
         changed += _left(repository.virtual_cluster(name), name, nodes, reasons.get(name, ""), now)
     return changed

@@ -18,7 +18,6 @@ from paddock.model.requests import is_virtual_cluster_id
 from paddock.model.virtual_cluster import (
     TOMBSTONE_NS,
     AllocationMode,
-    Condition,
     VirtualCluster,
     change_between,
 )
@@ -253,7 +252,6 @@ def _wish(
             allocation_mode=request.mode or AllocationMode.MIXED,
             replica_sets=replica_sets,
             provision=request.provision,
-            condition=Condition(),
         )
     changes = (
         ("allocationMode", request.mode, current.allocation_mode),
