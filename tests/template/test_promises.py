@@ -163,7 +163,7 @@ def test_the_rules_are_about_ends_and_interruptions_alone() -> None:
     """A launch of 10,000 must not cost 20,000 events that nobody needs."""
     patterns = [RESOURCES[name]["Properties"]["EventPattern"] for name in RULES]
     assert {json.dumps(pattern["detail"]) for pattern in patterns} == {
-        '{"state": ["stopped", "terminated"]}',
+        '{"state": ["stopped", "shutting-down", "terminated"]}',
         '{"instance-action": ["terminate"]}',
     }
 
