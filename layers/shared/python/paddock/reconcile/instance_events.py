@@ -14,7 +14,7 @@ from paddock.model.identity import derived_operation_id
 from paddock.model.operation import Action
 from paddock.ports.repository import WriteConflictError
 from paddock.reconcile.observe import observe
-from paddock.service.healing import heal
+from paddock.service.healing import heal_unmet
 from paddock.service.manage_nodes import begin_forced
 from paddock.service.read_nodes import nodes_of
 
@@ -76,8 +76,8 @@ def _look_at_nodes(
     leaving = [one for one in nodes if one.instance_id in interrupted and one.is_wanted]
     if leaving:
         _end(repository, workflows, clock, leaving)
-    for name in sorted({one.virtual_cluster for one in nodes if one.virtual_cluster}):
-        heal(repository, workflows, clock, name)
+    # Those that lost nodes now, and those for whom there was no room as long as these had not ended.
+    heal_unmet(repository, workflows, clock, nodes[0].cluster)
     return changed + len(leaving)
 
 

@@ -64,6 +64,14 @@ def heal(
     return operation
 
 
+def heal_unmet(repository: Repository, workflows: Workflows, clock: Clock, cluster: str) -> None:
+    """Heal the virtual clusters of a cluster that want more nodes than they have."""
+    for name in repository.unmet_virtual_clusters():
+        one = repository.virtual_cluster(name)
+        if one is not None and one.cluster == cluster:
+            heal(repository, workflows, clock, name)
+
+
 def join(repository: Repository, clock: Clock, virtual_cluster_id: str) -> None:
     """Assign what was launched for a virtual cluster and is Ready by now."""
 

@@ -15,7 +15,7 @@ from paddock.ports.compute import InstanceState
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.contention import commit_each, until_won
 from paddock.service.create_nodes import record_missing_nodes
-from paddock.service.healing import heal
+from paddock.service.healing import heal, heal_unmet
 from paddock.service.manage_nodes import begin_forced
 from paddock.service.observation import UNSEEN_GRACE_NS, failed, owned_instances
 from paddock.service.placement_groups import delete_empty_groups
@@ -79,6 +79,9 @@ def finish(
         for name in names:
             heal(repository, workflows, clock, name)
         forget_failed(repository, clock, operation.cluster, errors)
+    if operation.action in ENDING:
+        # It may have taken nodes away, and has made room for others.
+        heal_unmet(repository, workflows, clock, operation.cluster)
     return Outcome(Next.DONE, orphans=orphans)
 
 
