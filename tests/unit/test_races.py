@@ -178,3 +178,18 @@ def test_whoever_loses_every_race_is_told_to_come_back_and_has_changed_nothing()
         world.create(5, request_id="r")
     assert len(world.nodes()) == ATTEMPTS
     assert world.repository.request(CLUSTER, "r") is None
+
+
+def test_where_each_attempt_takes_long_the_loser_is_told_before_its_time_is_up() -> None:
+    """A function that is cut off at 28 seconds tells its client nothing."""
+    world = World()
+
+    def another() -> None:
+        world.create(1)
+        world.clock.advance(6)
+
+    between(world, "ledger", another, times=ATTEMPTS)
+    began = world.clock.seconds()
+    with pytest.raises(Busy):
+        world.create(5, request_id="r")
+    assert world.clock.seconds() - began < 20
