@@ -9,7 +9,7 @@ READY := $(VENV)/.requirements
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help local local-reset test bench check format pins build clean
+.PHONY: help local local-reset test soak bench check format pins build clean
 
 help:  ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -22,6 +22,9 @@ local-reset:  ## Forget what `make local` has stored
 
 test: $(READY)  ## Run all tests
 	@exec $(BIN)/python -m pytest
+
+soak: $(READY)  ## Run all of it in bad weather for as long as SOAK_SECONDS says (600)
+	@SOAK_SECONDS=$(or $(SOAK_SECONDS),600) exec $(BIN)/python -m pytest -s tests/integration/test_soak.py
 
 bench: $(READY)  ## Print what creating nodes costs in calls
 	@PYTHONPATH=layers/shared/python $(BIN)/python -m tests.bench.calls

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from paddock.model.node import NodeStatus
@@ -24,18 +26,21 @@ if TYPE_CHECKING:
 
 # What `make local` is to the emulators: it starts them, and is killed.
 PARENT = """
-import sys
+import fcntl, sys
+from dataclasses import replace
 from pathlib import Path
 from tests.integration.test_kill import settings
 from tests.emulator.stack import Stack
-stack = Stack(settings(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])))
+lock = open(Path(sys.argv[1]) / "lock", "w")
+fcntl.flock(lock, fcntl.LOCK_EX)
+made = settings(Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]))
+stack = Stack(replace(made, held=[lock.fileno()]))
 stack.start()
 stack.deploy()
 print("ready", flush=True)
 sys.stdin.read()
 """
 SLOW_SECONDS = 600.0
-KILLS = 12
 
 
 def settings(directory: Path, port: int, ec2_port: int) -> Settings:
@@ -87,8 +92,8 @@ def test_killed_and_started_again_an_operation_ends_and_launches_nothing_twice(t
         kept = create(stack.client, cluster, 3, requestId="kept").json()["operationId"]
         eventually(lambda: ec2(stack)["calls"].get("CreateFleet", 0) > 0)
         parent.kill()
-    eventually(lambda: is_free(made.port) and is_free(made.ec2_port))
-    eventually(lambda: not running_in(tmp_path))
+    # What they write down when they end takes them a while, and the lock tells how long.
+    eventually(lambda: is_free(made.port) and not is_locked(tmp_path / "lock"))
 
     try:
         stack.start()
@@ -103,7 +108,7 @@ def test_killed_and_started_again_an_operation_ends_and_launches_nothing_twice(t
         kill_emulators(stack)
 
         stack.start()
-        # EC2 has both launches. The records are those of before them, and of the second request there is none.
+        # EC2 has both launches. The records are those of before them; the second request has none.
         assert launched(stack) == 5
         assert [node.instance_id for node in photograph(stack).repository.nodes(cluster)] == [""] * 3
         assert photograph(stack).repository.requests("lost") == []
@@ -121,10 +126,13 @@ def test_killed_and_started_again_an_operation_ends_and_launches_nothing_twice(t
         kill_emulators(stack)
 
 
-def running_in(directory: Path) -> list[str]:
-    """Processes whose command line names the directory."""
-    listed = subprocess.run(["ps", "-A", "-o", "args="], capture_output=True, text=True, check=True).stdout
-    return [line for line in listed.splitlines() if str(directory) in line]
+def is_locked(path: Path) -> bool:
+    with path.open() as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            return True
+        return False
 
 
 def test_a_workflow_that_is_stopped_is_started_again_and_counts_right(client: Client, stack: Stack) -> None:
@@ -143,37 +151,49 @@ def test_a_workflow_that_is_stopped_is_started_again_and_counts_right(client: Cl
         stack.ec2_control("configure", boot_seconds=0.05)
     done = finished(client, operation)
     assert done["progress"] == {"total": 3, "succeeded": 3, "failed": 0, "running": 0}
-    made = photograph(stack)
-    assert made.operation(operation).attempt == 2
-    assert invariants.launched(made)[operation] == 3
+    assert photograph(stack).operation(operation).attempt == 2
+    assert launched_for(stack, operation) == 3
 
 
 def test_functions_that_are_killed_at_any_moment_leave_nothing_undone(client: Client, stack: Stack) -> None:
-    """Those of the workflow; their operation is one whose nodes come, and go again."""
+    """Those of the workflow, as it launches, waits, and ends."""
     cluster = new_cluster(client)
-    operation = create(client, cluster, 5).json()["operationId"]
-    killed = 0
-    while killed < KILLS and photograph(stack).operation(operation).is_running:
-        killed += kill_workers(stack)
-    assert killed
+    stack.ec2_control("configure", boot_seconds=SLOW_SECONDS)
+    killed: set[int] = set()
+
+    def are_killed(count: int) -> bool:
+        killed.update(kill_workers(stack))
+        return len(killed) >= count
+
+    try:
+        operation = create(client, cluster, 5).json()["operationId"]
+        eventually(lambda: are_killed(3))
+        eventually(lambda: launched_for(stack, operation) == 5)
+        eventually(lambda: are_killed(5))
+        stack.ec2_control("advance", seconds=SLOW_SECONDS)
+        kill_workers(stack)
+    finally:
+        stack.ec2_control("configure", boot_seconds=0.05)
     assert finished(client, operation)["progress"]["succeeded"] == 5
-    made = photograph(stack)
-    assert invariants.launched(made)[operation] == 5
+    assert launched_for(stack, operation) == 5
     assert len({node["InstanceId"] for node in nodes(client, cluster)}) == 5
 
 
-def kill_workers(stack: Stack) -> int:
-    """Kill what runs the workflow's functions; answers how many there were."""
-    tasks = ("Launch", "Poll", "Finish")
-    listed = subprocess.run(
-        ["ps", "-A", "-o", "pid=,args="], capture_output=True, text=True, check=True
-    ).stdout
-    of_ours = [
-        line.split(maxsplit=1)
+def launched_for(stack: Stack, operation: str) -> int:
+    return invariants.launched(photograph(stack))[operation]
+
+
+def kill_workers(stack: Stack) -> list[int]:
+    """Kill what runs the workflow's functions; answers which processes."""
+    command = ["ps", "-A", "-ww", "-o", "pid=", "-o", "args="]
+    listed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    place = str(stack.settings.directory / "tmp" / "ministack-lambda-paddock-")
+    victims = [
+        int(line.split()[0])
         for line in listed.splitlines()
-        if str(stack.settings.directory / "tmp") in line
+        if any(f"{place}{task}-" in line for task in ("Launch", "Poll", "Finish"))
     ]
-    victims = [int(pid) for pid, line in of_ours if any(f"-paddock-{task}-" in line for task in tasks)]
     for victim in victims:
-        os.kill(victim, signal.SIGKILL)
-    return len(victims)
+        with suppress(ProcessLookupError):
+            os.kill(victim, signal.SIGKILL)
+    return victims

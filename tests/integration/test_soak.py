@@ -19,6 +19,7 @@ import pytest
 from tests.emulator.processes import free_port
 from tests.emulator.reset import LOCAL
 from tests.emulator.stack import Settings, Stack
+from tests.fakes import invariants
 from tests.integration.aftermath import broken, photograph, settle
 from tests.integration.story import bucket, create, new_cluster
 from tests.integration.weather import ERRORS, SEED, Weather, error, lost, unheard, weather
@@ -93,7 +94,7 @@ def drizzle() -> list[dict[str, Any]]:
 
 def squall(choose: Random) -> dict[str, Any]:
     """A rule by which one service fails whole for a while."""
-    service = choose.choice(["dynamodb", "dynamodb", "ec2", "secretsmanager", "sqs", "states"])
+    service = choose.choice(["dynamodb", "dynamodb", "ec2", "secretsmanager", "sqs", "stepfunctions"])
     fault = choose.choice(
         [
             error(service, choose.choice(ERRORS[service])),
@@ -258,6 +259,44 @@ class Caller:
         if not is_right:
             self.wrong.append(f"{what}: {reply.status} {reply.body.decode(errors='replace')[:300]}")
         return is_right
+
+
+# A call that fails more often than botocore tries it: whoever makes it fails, and has to be made up for.
+CRASHES = {
+    "a commit, done": lost(service="dynamodb", operation="TransactWriteItems"),
+    "a read": unheard(service="dynamodb", operation="Query"),
+    "a launch, done": lost(service="ec2", operation="CreateFleet"),
+    "a look": unheard(service="ec2", operation="DescribeInstances"),
+    "an end, done": lost(service="ec2", operation="TerminateInstances"),
+    "a start": unheard(service="stepfunctions", operation="StartExecution"),
+}
+
+
+@pytest.mark.parametrize("rule", CRASHES.values(), ids=CRASHES)
+def test_a_call_that_fails_again_and_again_is_made_up_for(
+    stack: Stack, client: Client, sky: Weather, rule: dict[str, Any]
+) -> None:
+    cluster = new_cluster(client)
+
+    def heard(send: Callable[[], Reply]) -> Reply:
+        sky.set({**rule, "times": 4})
+        while (reply := send()).status == 503:
+            pass
+        settle(stack)
+        return reply
+
+    try:
+        made = heard(lambda: create(client, cluster, 2, requestId="up")).json()
+        assert photograph(stack).operation(made["operationId"]).succeeded == 2
+        body = {"filter": 'RequestId === "up"', "requestId": "down"}
+        ended = heard(lambda: client.post(f"/clusters/{cluster}/nodes/terminate", body)).json()
+        assert photograph(stack).operation(ended["operationId"]).succeeded == 2
+    finally:
+        sky.set()
+    left = photograph(stack)
+    assert left.repository.nodes(cluster) == []
+    assert invariants.launched(left)[made["operationId"]] == 2
+    assert invariants.at_rest(left) == []
 
 
 @pytest.mark.timeout(SOAK_SECONDS + 240)

@@ -29,7 +29,7 @@ ERRORS = {
     "ec2": ("RequestLimitExceeded", "InternalError", "Unavailable"),
     "secretsmanager": ("ThrottlingException", "InternalServiceError"),
     "sqs": ("RequestThrottled", "InternalError"),
-    "states": ("ThrottlingException", "InternalFailure"),
+    "stepfunctions": ("ThrottlingException", "InternalFailure"),
 }
 STATUS = {
     **dict.fromkeys(("InternalServerError", "InternalError", "InternalServiceError", "InternalFailure"), 500),
