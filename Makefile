@@ -11,7 +11,7 @@ READY := $(VENV)/.requirements
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help local local-reset test explore bench check format pins build clean
+.PHONY: help local local-reset test explore soak bench check format pins build clean
 
 help:  ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -29,6 +29,9 @@ explore: $(READY)  ## Search at random for what breaks an invariant (EXAMPLES=50
 	@echo "paddock: make explore EXAMPLES=$(EXAMPLES) SEED=$(SEED)"
 	@EXAMPLES=$(EXAMPLES) PYTHONHASHSEED=0 $(BIN)/python -m pytest -q --hypothesis-seed=$(SEED) \
 		tests/unit/test_virtual_clusters_stateful.py
+
+soak: $(READY)  ## Run all of it in bad weather for as long as SOAK_SECONDS says (600)
+	@SOAK_SECONDS=$(or $(SOAK_SECONDS),600) exec $(BIN)/python -m pytest -s tests/integration/test_soak.py
 
 bench: $(READY)  ## Print what creating nodes costs in calls
 	@PYTHONPATH=layers/shared/python $(BIN)/python -m tests.bench.calls

@@ -44,14 +44,14 @@ def main() -> int:
     # A polite kill ends it as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
-        with state_lock():
-            return _run(port)
+        with state_lock() as lock:
+            return _run(port, lock)
     except (StackError, InUseError) as error:
         print(f"paddock: {error}", file=sys.stderr)
         return 1
 
 
-def _run(port: int) -> int:
+def _run(port: int, lock: int) -> int:
     began = time.monotonic()
 
     def report(line: str) -> None:
@@ -62,6 +62,7 @@ def _run(port: int) -> int:
         ec2_port=port + 1 if is_free(port + 1) else free_port(),
         directory=STATE,
         build_directory=LOCAL / "build",
+        held=[lock],
     )
     stack = Stack(settings, report)
     ready = False

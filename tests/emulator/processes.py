@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import time
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
@@ -41,11 +42,24 @@ def free_port() -> int:
 
 
 class Child:
-    """A process that this one started, with its output in a file."""
+    """A process that this one started, with its output in a file.
+
+    With ``sign`` it is a Python module, which is sent that signal when this process is gone; see ``tether``.
+    It keeps the files ``held`` open, and so their locks, until it has ended.
+    """
 
     def __init__(
-        self, name: str, arguments: Sequence[str], env: Mapping[str, str], log: Path, cwd: Path
+        self,
+        name: str,
+        arguments: Sequence[str],
+        env: Mapping[str, str],
+        log: Path,
+        cwd: Path,
+        sign: signal.Signals | None = None,
+        held: Sequence[int] = (),
     ) -> None:
+        if sign is not None:
+            arguments = [sys.executable, "-m", "tests.emulator.tether", sign.name, *arguments]
         self.name = name
         self.log = log
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -54,10 +68,11 @@ class Child:
                 arguments,
                 env=env,
                 cwd=cwd,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL if sign is None else subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                pass_fds=held,
             )
 
     @property
@@ -93,3 +108,5 @@ class Child:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
+        if self._process.stdin is not None:
+            self._process.stdin.close()

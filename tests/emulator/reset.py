@@ -21,15 +21,15 @@ class InUseError(Exception):
 
 
 @contextmanager
-def state_lock() -> Iterator[None]:
-    """Hold the state alone. Raise InUseError when another process does."""
+def state_lock() -> Iterator[int]:
+    """Hold the state alone, also by processes that keep this file open. Raise InUseError when others do."""
     LOCAL.mkdir(exist_ok=True)
     with (LOCAL / "lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise InUseError("another `make local` is running; stop it first") from error
-        yield
+        yield lock.fileno()
 
 
 def main() -> int:

@@ -28,7 +28,7 @@ from tests.emulator.processes import HOST, Child, StackError, is_free
 from tests.emulator.template import ROOT, load_template
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 STACK_NAME = "paddock"
 STAGE = "v1"
@@ -51,7 +51,8 @@ class Settings:
 
     ``directory`` takes logs and state. ``build_directory`` takes what is built and may be shared by several
     stacks, one after another. ``wait_scale`` multiplies the seconds that the workflow waits. ``simulator``
-    has settings of the EC2 simulator, ``parameters`` those of the template.
+    has settings of the EC2 simulator, ``parameters`` those of the template. The emulators keep the files
+    ``held`` open, and so their locks, until they have ended.
     """
 
     port: int
@@ -63,6 +64,7 @@ class Settings:
     wait_scale: float = 1.0
     simulator: Mapping[str, float] = field(default_factory=dict)
     parameters: Mapping[str, str] = field(default_factory=dict)
+    held: Sequence[int] = ()
 
 
 class Stack:
@@ -107,13 +109,12 @@ class Stack:
         self._report("starting the AWS emulator and the EC2 simulator")
         shutil.rmtree(self.settings.directory / "tmp", ignore_errors=True)
         (self.settings.directory / "tmp").mkdir(parents=True)
-        python = sys.executable
-        simulator = [python, "-m", "tests.emulator.ec2_server", "--port", str(self.settings.ec2_port)]
+        simulator = ["tests.emulator.ec2_server", "--port", str(self.settings.ec2_port)]
         simulator += ["--state", str(self.settings.directory / "ec2.json")]
         for name, value in self.settings.simulator.items():
             simulator += [f"--{name.replace('_', '-')}", str(value)]
         ec2 = self._spawn("ec2", simulator, signal.SIGTERM)
-        aws = self._spawn("aws", [python, "-m", "ministack"], signal.SIGINT)
+        aws = self._spawn("aws", ["ministack"], signal.SIGINT)
         ec2.wait_until_listening(self.settings.ec2_port)
         aws.wait_until_listening(self.settings.port)
 
@@ -170,7 +171,9 @@ class Stack:
             child.stop(sign, STOP_SECONDS[self.settings.persist])
 
     def _spawn(self, name: str, arguments: list[str], sign: signal.Signals) -> Child:
-        child = Child(name, arguments, self._environment(), self.logs / f"{name}.log", ROOT)
+        child = Child(
+            name, arguments, self._environment(), self.logs / f"{name}.log", ROOT, sign, self.settings.held
+        )
         self._children.append((child, sign))
         return child
 

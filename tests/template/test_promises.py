@@ -74,7 +74,7 @@ def test_an_unauthorized_client_is_asked_for_basic_credentials() -> None:
 
 @pytest.mark.parametrize("kind", ["AUTHORIZER_CONFIGURATION_ERROR", "AUTHORIZER_FAILURE"])
 def test_a_client_whose_credentials_cannot_be_checked_is_told_to_come_back(kind: str) -> None:
-    """An authorizer that fails is the one or the other, by the kind of API; by default both are a 500."""
+    """An authorizer that fails is the one or the other, and by default both are a 500."""
     response = GATEWAY_RESPONSES[kind]
     assert response["StatusCode"] == 503
     assert response["ResponseParameters"]["Headers"]["Retry-After"] == "'5'"

@@ -326,3 +326,18 @@ def test_a_delete_ends_no_node_that_another_has_claimed_since() -> None:
     world.settle()
     assert len(world.held("other").node_instances) == len(world.alive()) == 5
     assert invariants.at_rest(world) == []
+
+
+def test_where_each_attempt_takes_long_the_loser_is_told_before_its_time_is_up() -> None:
+    """A function that is cut off at 28 seconds tells its client nothing."""
+    world = World()
+
+    def another() -> None:
+        world.create(1)
+        world.clock.advance(6)
+
+    between(world, "ledger", another, times=ATTEMPTS)
+    began = world.clock.seconds()
+    with pytest.raises(Busy):
+        world.create(5, request_id="r")
+    assert world.clock.seconds() - began < 20

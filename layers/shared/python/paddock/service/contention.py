@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, TypeVar
 
 from paddock.errors import Busy
+from paddock.model.operation import SECOND_NS
 from paddock.ports.repository import MAX_WRITES, WriteConflictError
 
 if TYPE_CHECKING:
@@ -15,17 +16,25 @@ if TYPE_CHECKING:
 
 # In each round at least one of the contenders wins, so this many may meet before one is told to come back.
 ATTEMPTS = 40
+# No attempt begins later than this: a function that is cut off at its 28 seconds could not tell its client.
+TIME_NS = 12 * SECOND_NS
 
 Result = TypeVar("Result")
 
 
 def until_won(clock: Clock, attempt: Callable[[], Result]) -> Result:
-    """Read, decide and commit again until nothing changed in between. Raises ``Busy`` after many attempts."""
+    """Read, decide and commit again until nothing changed in between.
+
+    Raises ``Busy`` after many attempts, or a long time.
+    """
+    began = clock.now()
     for number in range(ATTEMPTS):
         try:
             return attempt()
         except WriteConflictError:
             clock.pause(number)
+        if clock.now() - began >= TIME_NS:
+            break
     msg = "too many others are changing the same records; nothing was changed, try again"
     raise Busy(msg)
 

@@ -1,0 +1,111 @@
+"""What is left of a stack after a storm: the reconciler with time ahead, and every record and instance."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import astuple
+from typing import TYPE_CHECKING, Any
+
+from paddock.adapters.dynamodb.items import from_item
+from paddock.adapters.dynamodb.keys import key_of
+from paddock.adapters.dynamodb.repository import DynamoDbRepository
+from paddock.adapters.ec2 import Ec2Compute
+from paddock.adapters.step_functions import StepFunctionsWorkflows
+from paddock.model.cluster import Cluster
+from paddock.model.ledger import Ledger
+from paddock.model.node import Node
+from paddock.model.operation import SECOND_NS, Operation, Request
+from paddock.model.quotas import Quotas
+from paddock.model.usage import UsageInterval
+from paddock.model.virtual_cluster import VirtualCluster, VirtualClusterChange
+from paddock.reconcile.fan_out import fan_out
+from paddock.reconcile.run import Report, reconcile
+from tests.emulator.client import Client
+from tests.fakes import invariants
+from tests.fakes.parts import FakeParts
+from tests.fakes.world import World
+
+if TYPE_CHECKING:
+    from paddock.ports.repository import Record
+    from tests.emulator.stack import Stack
+
+# Past every time of grace of the reconciler, and before the deadline of any operation.
+AHEAD_NS = 20 * 60 * SECOND_NS
+PATIENCE_SECONDS = 180
+
+KINDS: dict[str, type[Record]] = {
+    "CLUSTERS": Cluster,
+    "CLUSTER": Node,
+    "OPERATION": Operation,
+    "QUOTAS": Quotas,
+    "REQUEST": Request,
+    "USAGE": UsageInterval,
+    "VIRTUAL_CLUSTERS": VirtualCluster,
+    "HISTORY": VirtualClusterChange,
+}
+
+
+class ClockAhead:
+    """The real time and twenty minutes, so that what has been left alone for a while is seen to."""
+
+    def __init__(self) -> None:
+        self._last = 0
+
+    def now(self) -> int:
+        self._last = max(time.time_ns() + AHEAD_NS, self._last + 1)
+        return self._last
+
+    def pause(self, attempt: int) -> None:
+        time.sleep(0.01 * attempt)
+
+
+def reconcile_ahead(stack: Stack) -> Report:
+    """One run of the reconciler, in this process, with time ahead; its parts added up."""
+    table = stack.output("TableName")
+    repository = DynamoDbRepository(stack.aws("dynamodb"), table)
+    compute = Ec2Compute(stack.aws("ec2"), table)
+    workflows = StepFunctionsWorkflows(stack.aws("stepfunctions"), stack.output("StateMachineArn"))
+    clock, parts = ClockAhead(), FakeParts()
+    fan_out(repository, compute, parts)
+    total = Report()
+    for part in parts.take():
+        done = reconcile(repository, compute, workflows, clock, part)
+        total = Report(*(a + b for a, b in zip(astuple(total), astuple(done), strict=True)))
+    return total
+
+
+def settle(stack: Stack) -> Report:
+    """Reconcile until no operation runs and there is nothing to do; answers all that was done."""
+    total = Report()
+    until = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        done = reconcile_ahead(stack)
+        total = Report(*(a + b for a, b in zip(astuple(total), astuple(done), strict=True)))
+        if not any(astuple(done)):
+            return total
+        time.sleep(0.5)
+        assert time.monotonic() < until, f"there is always something to do: {done}"
+
+
+def photograph(stack: Stack) -> World:
+    """Every record of the stack's table and every instance, in a world that the invariants can judge."""
+    world = World()
+    world.repository._records = {key_of(record): record for record in records(stack)}
+    world.ec2.restore(Client(stack.ec2_endpoint, None).get("/_fake/state").json()["state"])
+    return world
+
+
+def records(stack: Stack) -> list[Record]:
+    pages = stack.aws("dynamodb").get_paginator("scan").paginate(TableName=stack.output("TableName"))
+    return [_record(item) for page in pages for item in page["Items"]]
+
+
+def _record(item: dict[str, Any]) -> Record:
+    kind: Any = Ledger if item["sk"]["S"] == "LEDGER" else KINDS[item["pk"]["S"].partition("#")[0]]
+    record: Record = from_item(kind, item)
+    return record
+
+
+def broken(stack: Stack) -> list[str]:
+    """What is not as it must be once nothing is under way, in words."""
+    return invariants.at_rest(photograph(stack))
