@@ -216,6 +216,24 @@ def test_a_node_that_would_not_end_is_gone_once_its_instance_is(fixed: bool) -> 
     assert world.reconcile() == Report()
 
 
+def test_a_deallocated_node_that_would_not_end_is_gone_once_its_instance_is() -> None:
+    """It uses up no limits, and is its instance's owner all the same."""
+    world = World()
+    [node] = world.ready(1)
+    operation, _ = world.manage(Action.DEALLOCATE, ids=[node.id])
+    world.drive(operation)
+    world.ec2.protect(node.instance_id)
+    operation, _ = world.terminate(ids=[node.id])
+    world.drive(operation)
+    assert only(world).status is NodeStatus.FAILED
+    assert world.reconcile() == Report()
+    world.ec2.end(node.instance_id)
+    world.clock.advance(ENDED)
+    assert world.reconcile() == Report(noticed=1)
+    assert world.nodes() == []
+    assert invariants.at_rest(world) == []
+
+
 @pytest.mark.parametrize("action", [Action.TERMINATE, Action.DEALLOCATE, Action.REIMAGE])
 @pytest.mark.parametrize("tasks", [0, 1])
 def test_a_node_on_its_way_is_its_operation_s(action: Action, tasks: int) -> None:
