@@ -33,7 +33,6 @@ def task(step: Callable[[str, int], Outcome]) -> Handler:
         outcome = step(operation_id, polls)
         if outcome.orphans:
             count(Metric.INSTANCES_LEAKED, outcome.orphans)
-            logger.warning("ended instances that no node had", extra={"instances": outcome.orphans})
         logger.info(
             "stepped", extra={"next": outcome.next, "wait_seconds": outcome.wait_seconds, "polls": polls}
         )

@@ -21,6 +21,7 @@ from paddock.reconcile.orphans import end_orphans
 from paddock.reconcile.resume import resume
 from paddock.service.healing import heal
 from paddock.service.placement_groups import delete_empty_groups
+from paddock.service.steps.outcome import Next
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,9 +41,9 @@ class Report:
     """What was done, in numbers: of operations in ``seen``, ``resumed`` and ``expired``; of failed steps.
 
     ``stuck`` operations run long past their deadline; they may have been ended now. ``noticed`` are nodes
-    whose instance had ended or stopped, ``orphans`` instances that were ended, ``mended`` ledgers, ``tidied``
-    placement groups, ``healed`` virtual clusters that nodes are launched for, ``released`` claims that nobody
-    had confirmed, and ``idle`` nodes that are ended.
+    whose instance had ended or stopped, ``orphans`` instances that no node had, ``mended`` ledgers,
+    ``tidied`` placement groups, ``healed`` virtual clusters that nodes are launched for, ``released`` claims
+    that nobody had confirmed, and ``idle`` nodes that are ended.
     """
 
     seen: int = 0
@@ -90,8 +91,10 @@ def _reconcile_operation(
     if is_stuck(operation, clock.now()):
         report.stuck += 1
         logger.warning("operation stuck", extra={"operation_id": operation_id})
-    if expire(repository, compute, workflows, clock, operation):
-        report.expired += 1
+    outcome = expire(repository, compute, workflows, clock, operation)
+    if outcome is not None:
+        report.expired += outcome.next is Next.DONE
+        report.orphans += outcome.orphans
     elif resume(repository, workflows, clock, operation):
         report.resumed += 1
 
