@@ -78,7 +78,7 @@ EFFECTS = {
     "ec2:DescribeInstanceTypes": {"PutCluster"},
     "ec2:RebootInstances": {"Launch"},
     "ec2:StartInstances": {"Launch"},
-    "ec2:StopInstances": {"Terminate"},
+    "ec2:StopInstances": {"ReconcilePart", "Terminate"},
     "iam:PassRole": {"Launch"},
     "lambda:InvokeFunction": {"NodeOperation"},
     "secretsmanager:GetSecretValue": {"BasicAuthorizer"},

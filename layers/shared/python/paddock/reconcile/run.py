@@ -20,6 +20,7 @@ from paddock.reconcile.idle import end_idle
 from paddock.reconcile.observe import is_watched, observe
 from paddock.reconcile.orphans import end_orphans
 from paddock.reconcile.resume import resume
+from paddock.reconcile.stop import stop_started
 from paddock.service.healing import heal
 from paddock.service.placement_groups import delete_empty_groups
 from paddock.service.steps.outcome import Next
@@ -42,7 +43,7 @@ class Report:
     """What was done, in numbers: of operations in ``seen``, ``resumed`` and ``expired``; of failed steps.
 
     ``stuck`` operations run long past their deadline; they may have been ended now. ``noticed`` are nodes
-    whose instance had ended or stopped, ``orphans`` instances that no node had, ``mended`` ledgers,
+    whose instance had ended, stopped or started, ``orphans`` instances that no node had, ``mended`` ledgers,
     ``tidied`` placement groups, ``healed`` virtual clusters that nodes are launched for, ``released`` claims
     that nobody had confirmed, and ``idle`` nodes that are ended.
     """
@@ -122,6 +123,7 @@ def _reconcile_cluster(
         with _step("observe", report, part):
             seen = _seen(compute, instances, nodes)
             report.noticed += observe(repository, clock, cluster, nodes, seen)
+            report.noticed += stop_started(repository, compute, cluster, nodes, seen)
         with _step("orphans", report, part):
             report.orphans += end_orphans(repository, compute, clock, cluster, instances, nodes)
     with _step("claims", report, part):
