@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -33,8 +34,9 @@ METRICS = {
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  # noqa: ARG001
     """Do the one part that the queue hands out at a time; answers what was done."""
     [record] = event["Records"]
+    logger.append_keys(**json.loads(record["body"]))
     report = asdict(bootstrap.reconcile(record["body"]))
     for name, number in report.items():
         count(METRICS[name], number)
-    logger.info("reconciled", extra={"part": record["body"], **report})
+    logger.info("reconciled", extra=report)
     return report

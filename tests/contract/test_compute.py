@@ -504,6 +504,23 @@ def test_a_protected_instance_is_refused_and_the_others_end(cloud: Cloud) -> Non
     assert cloud.states(*ids[:3], *ids[5:]) == {"terminated"}
 
 
+def test_one_that_lost_its_tag_is_refused_and_the_others_end(cloud: Cloud) -> None:
+    """EC2's policies deny the whole call for it."""
+    ids = cloud.launch(10)
+    tag(cloud, ids[3:4], "deployment", "")
+    cloud.ec2.fail_next("TerminateInstances", "UnauthorizedOperation")
+    assert cloud.compute.terminate(ids).keys() == {ids[3]}
+    assert cloud.states(*ids[:3], *ids[4:]) == {"shutting-down"}
+
+
+def test_a_denial_of_what_is_ours_is_an_error_after_one_call(cloud: Cloud) -> None:
+    ids = cloud.launch(10)
+    cloud.ec2.fail_next("TerminateInstances", "UnauthorizedOperation", times=9)
+    with pytest.raises(Exception, match="UnauthorizedOperation"):
+        cloud.compute.terminate(ids)
+    assert cloud.ec2.calls["TerminateInstances"] == 1
+
+
 def test_an_unknown_id_is_no_refusal_and_holds_back_nothing(cloud: Cloud) -> None:
     ids = cloud.launch(3)
     assert cloud.compute.terminate([UNKNOWN, *ids, "i-nonsense"]) == {}

@@ -5,7 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from paddock.adapters.ec2 import THROTTLING_CODES, UNAVAILABLE_CODES, is_request_fault, refusal_kind
+from paddock.adapters.ec2 import (
+    DENIED_CODE,
+    THROTTLING_CODES,
+    UNAVAILABLE_CODES,
+    is_request_fault,
+    refusal_kind,
+)
 from paddock.errors import ComputeThrottled, ComputeUnavailable, LaunchRefused
 from paddock.ports.compute import (
     Instance,
@@ -118,7 +124,13 @@ class FakeCompute:
             try:
                 self._call(operation, {"InstanceIds": ids})
             except Ec2Error as error:
-                if error.code.startswith(UNKNOWN_INSTANCE):
+                if error.code == DENIED_CODE:
+                    named = [one.id for one in self.describe(ids).values() if not one.operation_id]
+                    if not named:
+                        raise
+                    refused |= dict.fromkeys(named, str(error))
+                    rest = [[id_ for id_ in ids if id_ not in named]]
+                elif error.code.startswith(UNKNOWN_INSTANCE):
                     rest = [_without_unknown(ids, error)]
                 elif named := [id_ for id_ in ids if id_ in error.message or len(ids) == 1]:
                     refused |= dict.fromkeys(named, str(error))

@@ -34,7 +34,7 @@ AWS_METRICS: dict[str, tuple[set[str], set[str]]] = {
         {"TableName"},
     ),
     "AWS/Lambda": ({"Errors", "Invocations"}, {"FunctionName"}),
-    "AWS/SQS": ({"ApproximateNumberOfMessagesVisible"}, {"QueueName"}),
+    "AWS/SQS": ({"ApproximateAgeOfOldestMessage", "ApproximateNumberOfMessagesVisible"}, {"QueueName"}),
     "AWS/States": (
         {"ExecutionsStarted", "ExecutionsSucceeded", "ExecutionsFailed", "ExecutionsTimedOut"},
         {"StateMachineArn"},
@@ -110,6 +110,17 @@ def test_functions_that_no_client_waits_for_do_not_fail_unheard() -> None:
                 source = RESOURCES[event["Properties"]["Queue"]["Fn::GetAtt"][0]]["Properties"]
                 kept.add(source["RedrivePolicy"]["deadLetterTargetArn"]["Fn::GetAtt"][0])
         assert name in watched or kept & queues, f"{name} fails unheard"
+
+
+def test_parts_that_nobody_takes_raise_an_alarm_before_they_are_dropped() -> None:
+    """The schedule goes on putting them into the queue, so neither silence nor dead letters would tell."""
+    queue = RESOURCES["ReconcileParts"]["Properties"]
+    alarm = ALARMS["ReconcilerBehindAlarm"]
+    assert alarm["Dimensions"] == [
+        {"Name": "QueueName", "Value": {"Fn::GetAtt": ["ReconcileParts", "QueueName"]}}
+    ]
+    fails_within = queue["VisibilityTimeout"] * queue["RedrivePolicy"]["maxReceiveCount"]
+    assert fails_within < alarm["Threshold"] < queue["MessageRetentionPeriod"]
 
 
 def test_what_the_schedule_cannot_deliver_is_kept_too() -> None:

@@ -579,6 +579,9 @@ SCENARIOS = {
     "write virtual cluster, which claims and launches": Scenario(
         _ready(3, most=9), _grow_to(5), _grow_to(5), lambda world: _held(world) == 5, timely=True
     ),
+    "launch in vain for a virtual cluster": Scenario(
+        _short_of_capacity, _grow_to(3), _grow_to(3), lambda world: FAILED not in _statuses(world)
+    ),
     "join while others are still launched": Scenario(
         _with_two_types, _join, _join, lambda world: _held(world) == 4, timely=True
     ),

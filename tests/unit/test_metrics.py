@@ -7,6 +7,7 @@ import json
 import sys
 from collections import defaultdict
 from dataclasses import asdict, dataclass, fields, replace
+from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -15,7 +16,7 @@ import pytest
 from paddock import bootstrap
 from paddock.errors import Busy
 from paddock.model.operation import DEADLINE_NS, SECOND_NS
-from paddock.observability import Metric, count, observed
+from paddock.observability import Metric, count, logger, observed
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.reconcile.expire import STUCK_AFTER_NS
 from paddock.reconcile.run import Report
@@ -345,6 +346,22 @@ def test_what_a_failing_task_did_is_counted(watched: Watched) -> None:
     with pytest.raises(MemoryError):
         watched.task("launch", operation_id)
     assert watched.emitted()[Metric.NODES_LAUNCHED] == [(OF_THE_CLUSTER, "Count", 1), (ALL, "Count", 1)]
+
+
+def test_lines_about_an_operation_have_its_id_under_one_key(watched: Watched) -> None:
+    """The README's command to follow an operation through the log looks for it."""
+    log = StringIO()
+    watched.monkeypatch.setattr(logger.registered_handler, "stream", log)
+    operation_id = watched.create(1)
+    watched.world.clock.advance(STUCK_SECONDS)
+    watched.task("poll", operation_id)
+    watched.call(
+        "api.get_operation", event("api/get_operation") | {"pathParameters": {"operation": operation_id}}
+    )
+    watched.reconcile()
+    logged = [json.loads(line) for line in log.getvalue().splitlines()]
+    about = {line["message"] for line in logged if line.get("operation_id") == operation_id}
+    assert about == {"stepped", "answered", "operation stuck", "node failed", "reconciled"}
 
 
 def test_more_values_than_one_line_takes_are_all_counted(watched: Watched) -> None:

@@ -182,6 +182,43 @@ def test_a_description_from_before_a_start_does_not_deallocate_what_was_started(
     assert only(world).status is NodeStatus.READY
 
 
+def test_an_instance_that_was_started_behind_a_deallocated_node_is_stopped_again() -> None:
+    world = World()
+    [node] = world.ready(1)
+    operation, _ = world.manage(Action.DEALLOCATE, ids=[node.id])
+    world.drive(operation)
+    world.ec2.call("StartInstances", {"InstanceIds": [node.instance_id]})
+    world.ec2.fail_next("StopInstances", "RequestLimitExceeded")
+    assert world.reconcile() == Report(failed=1)
+    assert world.reconcile() == Report(noticed=1)
+    world.clock.advance(ENDED)
+    assert world.reconcile() == Report()
+    assert (only(world).status, world.alive()) == (NodeStatus.DEALLOCATED, set())
+    assert invariants.at_rest(world) == []
+
+
+def test_a_node_that_is_being_started_is_not_stopped_again() -> None:
+    """Started by hand and then by its owner, while the reconciler looks."""
+    world = World()
+    [node] = world.ready(1)
+    operation, _ = world.manage(Action.DEALLOCATE, ids=[node.id])
+    world.drive(operation)
+    world.ec2.call("StartInstances", {"InstanceIds": [node.instance_id]})
+    read = world.repository.nodes
+
+    def nodes(*arguments: object) -> Sequence[Node]:
+        found = read(*arguments)  # type: ignore[arg-type]
+        world.repository.nodes = read  # type: ignore[method-assign]
+        world.manage(Action.START, ids=[node.id])
+        return found
+
+    world.repository.nodes = nodes  # type: ignore[method-assign, assignment]
+    world.reconcile()
+    world.drive_all()
+    assert (only(world).status, world.ec2.calls["StopInstances"]) == (NodeStatus.READY, 1)
+    assert invariants.at_rest(world) == []
+
+
 def test_a_deallocated_node_whose_instance_was_ended_has_failed_and_starts_anew() -> None:
     world = World()
     [node] = world.ready(1)
@@ -214,6 +251,24 @@ def test_a_node_that_would_not_end_is_gone_once_its_instance_is(fixed: bool) -> 
     assert [one.status for one in world.nodes()] == ([NodeStatus.OFF] if fixed else [])
     assert active(world) == 0
     assert world.reconcile() == Report()
+
+
+def test_a_deallocated_node_that_would_not_end_is_gone_once_its_instance_is() -> None:
+    """It uses up no limits, and is its instance's owner all the same."""
+    world = World()
+    [node] = world.ready(1)
+    operation, _ = world.manage(Action.DEALLOCATE, ids=[node.id])
+    world.drive(operation)
+    world.ec2.protect(node.instance_id)
+    operation, _ = world.terminate(ids=[node.id])
+    world.drive(operation)
+    assert only(world).status is NodeStatus.FAILED
+    assert world.reconcile() == Report()
+    world.ec2.end(node.instance_id)
+    world.clock.advance(ENDED)
+    assert world.reconcile() == Report(noticed=1)
+    assert world.nodes() == []
+    assert invariants.at_rest(world) == []
 
 
 @pytest.mark.parametrize("action", [Action.TERMINATE, Action.DEALLOCATE, Action.REIMAGE])

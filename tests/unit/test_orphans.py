@@ -147,13 +147,14 @@ def test_stopped_instances_of_nodes_are_not_orphans_but_those_of_nobody_are() ->
     assert world.existing() == {node.instance_id}
 
 
-def test_a_protected_one_holds_back_no_other_and_is_asked_for_again() -> None:
+def test_a_protected_one_holds_back_no_other_and_is_asked_for_and_told_of_again() -> None:
     world = World()
     kept, *others = launch(world, count=5)
     world.ec2.protect(kept)
     world.clock.advance(GRACE)
-    assert world.reconcile() == Report(orphans=len(others))
+    assert world.reconcile() == Report(orphans=1 + len(others))
     assert world.alive() == {kept}
+    assert world.reconcile() == Report(orphans=1)
     world.ec2.protect(kept, protected=False)
     assert world.reconcile() == Report(orphans=1)
 

@@ -164,9 +164,9 @@ def test_what_a_dead_execution_launched_unheard_is_ended() -> None:
     world.clock.advance(OVERDUE)
     # It fails for the listing of all clusters, and then for the operation.
     world.ec2.fail_next("DescribeInstances", "RequestLimitExceeded", times=2)
-    world.reconcile()
+    assert world.reconcile() == Report(seen=1)
     assert world.operation(operation.id).is_running
-    world.reconcile()
+    assert world.reconcile() == Report(seen=1, expired=1, orphans=2)
     assert world.operation(operation.id).state is OperationState.FAILED
     assert not world.alive()
     assert invariants.at_rest(world) == []

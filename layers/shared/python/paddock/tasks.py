@@ -29,11 +29,10 @@ def task(step: Callable[[str, int], Outcome]) -> Handler:
     @observed
     def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  # noqa: ARG001
         operation_id, polls = event["operationId"], event["polls"]
-        logger.append_keys(operation=operation_id)
+        logger.append_keys(operation_id=operation_id)
         outcome = step(operation_id, polls)
         if outcome.orphans:
             count(Metric.INSTANCES_LEAKED, outcome.orphans)
-            logger.warning("ended instances that no node had", extra={"instances": outcome.orphans})
         logger.info(
             "stepped", extra={"next": outcome.next, "wait_seconds": outcome.wait_seconds, "polls": polls}
         )

@@ -100,6 +100,9 @@ UNKNOWN_INSTANCE_CODES = frozenset({"InvalidInstanceID.Malformed", "InvalidInsta
 KEPT_INSTANCE_CODES = frozenset({"IncorrectInstanceState", "OperationNotPermitted", "UnsupportedOperation"})
 """EC2 will not do that to an instance in its present state, or while it is protected."""
 
+DENIED_CODE = "UnauthorizedOperation"
+"""Policies allow changes of what has this deployment's tag; one instance that lost it denies the batch."""
+
 GROUP_EXISTS_CODE = "InvalidPlacementGroup.Duplicate"
 GROUP_IN_USE_CODE = "InvalidPlacementGroup.InUse"
 GROUP_UNKNOWN_CODE = "InvalidPlacementGroup.Unknown"
@@ -205,8 +208,9 @@ class Ec2Compute:
     def _each(self, instance_ids: Collection[str], act: Callable[[list[str]], object]) -> dict[str, str]:
         """Act on 1,000 a call; when EC2 refuses a batch, set aside whom it names and ask again.
 
-        Where it names none, the batch is halved. Throttled in the middle, it is done for some and not for
-        others: asking again for all of them is harmless.
+        Where it names none, the batch is halved; where it denies the call, those that lost this deployment's
+        tag are set aside. Throttled in the middle, it is done for some and not for others: asking again for
+        all of them is harmless.
         """
         refused: dict[str, str] = {}
         batches = list(_batches(sorted(set(instance_ids)), IDS_PER_CALL))
@@ -217,9 +221,13 @@ class Ec2Compute:
                     act(batch)
             except ClientError as error:
                 refusal = _refusal(error)
-                if refusal.code not in UNKNOWN_INSTANCE_CODES | KEPT_INSTANCE_CODES | CAPACITY_CODES:
-                    raise
                 named = _named(batch, refusal.message) or set(batch if len(batch) == 1 else ())
+                if refusal.code == DENIED_CODE:
+                    named = {one.id for one in self._described(batch) if not one.operation_id}
+                    if not named:
+                        raise
+                elif refusal.code not in UNKNOWN_INSTANCE_CODES | KEPT_INSTANCE_CODES | CAPACITY_CODES:
+                    raise
                 if refusal.code not in UNKNOWN_INSTANCE_CODES:
                     refused |= dict.fromkeys(named, f"{refusal.code}: {refusal.message}")
                 rest = [id_ for id_ in batch if id_ not in named]

@@ -27,6 +27,10 @@ _COUNTED: Mapping[type[PaddockError], Metric] = {
 }
 
 
+# Under which key each id of a path stands in the log, everywhere.
+_IDS = {"cluster": "cluster", "operation_id": "operation", "virtual_cluster": "virtualCluster"}
+
+
 def endpoint(surface: Surface) -> Callable[[Callable[[Request], Reply]], Handler]:
     """Make a Lambda handler of a function from request to reply; errors become the surface's answers."""
 
@@ -35,8 +39,9 @@ def endpoint(surface: Surface) -> Callable[[Callable[[Request], Reply]], Handler
         @observed
         def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  # noqa: ARG001
             request = Request(event)
-            names = ("cluster", "operation", "virtualCluster")
-            logger.append_keys(**{name: request.path(name) for name in names if request.path(name)})
+            logger.append_keys(
+                **{key: request.path(name) for key, name in _IDS.items() if request.path(name)}
+            )
             began = perf_counter()
             try:
                 reply = answer(request)

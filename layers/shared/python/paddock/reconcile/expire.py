@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from paddock.ports.compute import Compute
     from paddock.ports.repository import Repository
     from paddock.ports.workflows import Workflows
+    from paddock.service.steps.outcome import Outcome
 
 # The workflow ends its operation at the deadline by itself; this is the time that it is given to do so.
 WORKFLOW_GRACE_NS = 600 * SECOND_NS
@@ -35,9 +36,8 @@ def is_stuck(operation: Operation, now: int) -> bool:
 
 def expire(
     repository: Repository, compute: Compute, workflows: Workflows, clock: Clock, operation: Operation
-) -> bool:
-    """End the operation if it is overdue; tells whether it was."""
+) -> Outcome | None:
+    """End the operation if it is overdue, as its workflow's last task would; ``None`` if it is not."""
     if not is_overdue(operation, clock.now()):
-        return False
-    finish(repository, compute, workflows, clock, operation.id, polls=0)
-    return True
+        return None
+    return finish(repository, compute, workflows, clock, operation.id, polls=0)

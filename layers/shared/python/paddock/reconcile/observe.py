@@ -10,7 +10,7 @@ from paddock.model.operation import SECOND_NS
 from paddock.ports.compute import InstanceState
 from paddock.ports.repository import Put
 from paddock.service.contention import commit_each
-from paddock.service.observation import deallocated, failed, is_gone, observed
+from paddock.service.observation import deallocated, failed, is_ending, is_gone, observed
 from paddock.service.settling import release_nodes, remove_nodes, settle_nodes
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def is_watched(node: Node) -> bool:
 
     A node on its way to another state is its operation's, which looks by itself.
     """
-    at_rest = node.is_usable or node.status is NodeStatus.DEALLOCATED or _is_ending(node)
+    at_rest = node.is_usable or node.status is NodeStatus.DEALLOCATED or is_ending(node)
     return at_rest and bool(node.instance_id)
 
 
@@ -73,7 +73,7 @@ def observe(
     }
     before = {node.id: node for node in watched}
     released = {one for one, node in after.items() if before[one].counted and not node.counted}
-    ending = {one for one, node in after.items() if before[one].is_usable and _is_ending(node)}
+    ending = {one for one, node in after.items() if before[one].is_usable and is_ending(node)}
     writes = [
         Put(node, was=before[one])
         for one, node in after.items()
@@ -86,14 +86,9 @@ def observe(
 
     def fail(ledger: Ledger, current: Sequence[Node]) -> tuple[Ledger, list[Write]]:
         pairs = [(node, release(node)) for node in current if node.is_usable]
-        return ledger, [Put(node, was=was) for was, node in pairs if _is_ending(node)]
+        return ledger, [Put(node, was=was) for was, node in pairs if is_ending(node)]
 
     settle_nodes(repository, clock, cluster, ending, fail)
     release_nodes(repository, clock, cluster, released, release)
     remove_nodes(repository, clock, cluster, done, keep_fixed=True)
     return len(done) + sum(node.status is not before[one].status for one, node in after.items())
-
-
-def _is_ending(node: Node) -> bool:
-    """Whether the node can serve no longer, and still uses up its limits."""
-    return node.status is NodeStatus.FAILED and node.counted

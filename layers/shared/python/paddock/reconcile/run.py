@@ -15,12 +15,15 @@ from paddock.ports.repository import WriteConflictError
 from paddock.reconcile.claims import release_stale_claims
 from paddock.reconcile.counters import mend
 from paddock.reconcile.expire import expire, is_stuck
+from paddock.reconcile.failed_launches import forget_failed_launches
 from paddock.reconcile.idle import end_idle
 from paddock.reconcile.observe import is_watched, observe
 from paddock.reconcile.orphans import end_orphans
 from paddock.reconcile.resume import resume
+from paddock.reconcile.stop import stop_started
 from paddock.service.healing import heal
 from paddock.service.placement_groups import delete_empty_groups
+from paddock.service.steps.outcome import Next
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -40,9 +43,9 @@ class Report:
     """What was done, in numbers: of operations in ``seen``, ``resumed`` and ``expired``; of failed steps.
 
     ``stuck`` operations run long past their deadline; they may have been ended now. ``noticed`` are nodes
-    whose instance had ended or stopped, ``orphans`` instances that were ended, ``mended`` ledgers, ``tidied``
-    placement groups, ``healed`` virtual clusters that nodes are launched for, ``released`` claims that nobody
-    had confirmed, and ``idle`` nodes that are ended.
+    whose instance had ended, stopped or started, ``orphans`` instances that no node had, ``mended`` ledgers,
+    ``tidied`` placement groups, ``healed`` virtual clusters that nodes are launched for, ``released`` claims
+    that nobody had confirmed, and ``idle`` nodes that are ended.
     """
 
     seen: int = 0
@@ -90,8 +93,10 @@ def _reconcile_operation(
     if is_stuck(operation, clock.now()):
         report.stuck += 1
         logger.warning("operation stuck", extra={"operation_id": operation_id})
-    if expire(repository, compute, workflows, clock, operation):
-        report.expired += 1
+    outcome = expire(repository, compute, workflows, clock, operation)
+    if outcome is not None:
+        report.expired += outcome.next is Next.DONE
+        report.orphans += outcome.orphans
     elif resume(repository, workflows, clock, operation):
         report.resumed += 1
 
@@ -118,10 +123,13 @@ def _reconcile_cluster(
         with _step("observe", report, part):
             seen = _seen(compute, instances, nodes)
             report.noticed += observe(repository, clock, cluster, nodes, seen)
+            report.noticed += stop_started(repository, compute, cluster, nodes, seen)
         with _step("orphans", report, part):
             report.orphans += end_orphans(repository, compute, clock, cluster, instances, nodes)
     with _step("claims", report, part):
         report.released += release_stale_claims(repository, clock, nodes)
+    with _step("failed launches", report, part):
+        forget_failed_launches(repository, clock, cluster, nodes)
     with _step("idle nodes", report, part):
         report.idle += end_idle(repository, workflows, clock, cluster, nodes)
     with _step("placement groups", report, part):

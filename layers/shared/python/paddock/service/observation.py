@@ -26,12 +26,21 @@ def is_gone(node: Node, instance: Instance | None, now: int) -> bool:
     return bool(node.unseen_since) and now - node.unseen_since >= UNSEEN_GRACE_NS
 
 
+def is_ending(node: Node) -> bool:
+    """Whether the node can serve no longer, and its instance has still to end.
+
+    Until then it uses up its limits, unless it was Deallocated and used none.
+    """
+    waits = node.counted or node.target_state is TargetState.TERMINATED
+    return node.status is NodeStatus.FAILED and waits
+
+
 def owned_instances(nodes: Iterable[Node]) -> set[str]:
     """Ids of the instances that these nodes have a right to.
 
     A node that was given up, since its instance stayed out of sight, must not keep that alive later.
     """
-    owners = (node for node in nodes if node.counted or node.status is not NodeStatus.FAILED)
+    owners = (node for node in nodes if node.status is not NodeStatus.FAILED or is_ending(node))
     return {instance_id for node in owners for instance_id in node.instance_ids}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
     from paddock.ports.compute import Compute
     from paddock.ports.repository import Repository
     from paddock.ports.workflows import Workflows
+
+logger = logging.getLogger(__name__)
 
 _ENDING = frozenset({InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED})
 _NOT_BEGUN = frozenset({NodeStatus.OFF, NodeStatus.DEALLOCATED})
@@ -160,7 +163,11 @@ def _end_orphans(compute: Compute, operation: Operation, nodes: Sequence[Node]) 
     launched = compute.launched_by(operation.cluster, operation.id)
     orphans = [one.id for one in launched if one.id not in owned and one.state not in _ENDING]
     if orphans:
-        compute.terminate(orphans)
+        refused = compute.terminate(orphans)
+        logger.warning(
+            "ended instances that no node had",
+            extra={"operation_id": operation.id, "ended": orphans, "refused": dict(refused)},
+        )
     return len(orphans)
 
 

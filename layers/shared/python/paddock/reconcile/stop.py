@@ -1,0 +1,56 @@
+"""Stop: the instance of a Deallocated node that was started by hand is stopped again.
+
+It would cost money and use up quotas of the account without counting. Whoever wants it starts the node.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from paddock.model.node import NodeStatus
+from paddock.ports.compute import InstanceState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from paddock.model.node import Node
+    from paddock.ports.compute import Compute, Instance
+    from paddock.ports.repository import Repository
+
+logger = logging.getLogger(__name__)
+
+_RUNS = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
+
+
+def must_stop(node: Node, instance: Instance | None) -> bool:
+    """Whether the node is Deallocated, and its instance runs all the same."""
+    return node.status is NodeStatus.DEALLOCATED and instance is not None and instance.state in _RUNS
+
+
+def stop_started(
+    repository: Repository,
+    compute: Compute,
+    cluster: str,
+    nodes: Sequence[Node],
+    seen: Mapping[str, Instance],
+) -> int:
+    """Stop what runs behind Deallocated nodes of a cluster; answers how many instances that were.
+
+    ``seen`` are the instances as the cloud showed them before the nodes were read. Where it was behind, an
+    instance is stopped that has stopped already, which is harmless.
+    """
+    running = [node.id for node in nodes if must_stop(node, seen.get(node.instance_id))]
+    if not running:
+        return 0
+    # A start may have taken hold of a node since.
+    again = repository.nodes_by_id(cluster, running)
+    stopping = [node.instance_id for node in again if must_stop(node, seen.get(node.instance_id))]
+    if not stopping:
+        return 0
+    refused = compute.stop(stopping)
+    logger.warning(
+        "stopped instances of Deallocated nodes",
+        extra={"cluster": cluster, "stopped": stopping, "refused": dict(refused)},
+    )
+    return len(stopping)
