@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from paddock import bootstrap
-from paddock.observability import logger, observed
+from paddock.observability import Metric, count, logger, observed
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -20,7 +20,11 @@ def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  #
     events = {record["messageId"]: json.loads(record["body"]) for record in event["Records"]}
     about = {message: one["detail"]["instance-id"] for message, one in events.items()}
     warned = {about[message] for message, one in events.items() if one["detail-type"] == INTERRUPTION}
-    changed, failed = bootstrap.look_at_instances(set(about.values()), warned)
-    logger.info("looked at instances", extra={"instances": len(set(about.values())), "changed": changed})
-    again = [message for message, instance in about.items() if instance in failed]
+    looked = bootstrap.look_at_instances(set(about.values()), warned)
+    for cluster, number in looked.interrupted.items():
+        count(Metric.NODES_INTERRUPTED, number, cluster=cluster)
+    logger.info(
+        "looked at instances", extra={"instances": len(set(about.values())), "changed": looked.changed}
+    )
+    again = [message for message, instance in about.items() if instance in looked.failed]
     return {"batchItemFailures": [{"itemIdentifier": message} for message in again]}

@@ -157,11 +157,11 @@ class World:
     def hear(self, *instance_ids: str, interrupted: Collection[str] = ()) -> int:
         """EC2 tells of its instances, in one batch."""
         ports = self.repository, self.compute, self.workflows, self.clock
-        changed, failed = look_at_instances(*ports, {*instance_ids, *interrupted}, interrupted)
-        if failed:
+        looked = look_at_instances(*ports, {*instance_ids, *interrupted}, interrupted)
+        if looked.failed:
             # Most of what fails is throttled; the queue brings it again.
             raise StoreThrottled("the queue brings these again")
-        return changed
+        return looked.changed
 
     def nodes(self) -> Sequence[Node]:
         return self.repository.nodes(CLUSTER)

@@ -364,6 +364,19 @@ def test_lines_about_an_operation_have_its_id_under_one_key(watched: Watched) ->
     assert about == {"stepped", "answered", "operation stuck", "node failed", "reconciled"}
 
 
+def test_a_node_that_is_ended_at_the_warning_is_interrupted_once(watched: Watched) -> None:
+    watched.ready(2, "spot")
+    watched.emitted()
+    body = {
+        "detail-type": "EC2 Spot Instance Interruption Warning",
+        "detail": {"instance-id": watched.world.nodes()[0].instance_id},
+    }
+    for _ in range(2):
+        watched.call("schedule.instance_events", {"Records": [{"messageId": "1", "body": json.dumps(body)}]})
+    found = watched.emitted()[Metric.NODES_INTERRUPTED]
+    assert sorted(found, key=lambda line: len(line[0])) == [(ALL, "Count", 1), (OF_THE_CLUSTER, "Count", 1)]
+
+
 def test_more_values_than_one_line_takes_are_all_counted(watched: Watched) -> None:
     def handler(*_: object) -> None:
         for _number in range(200):

@@ -255,7 +255,7 @@ def reconcile(message: str) -> run.Report:
     return run.reconcile(repository(), compute(), workflows(), clock(), parse_part(message))
 
 
-def look_at_instances(instance_ids: Collection[str], interrupted: Collection[str]) -> tuple[int, set[str]]:
+def look_at_instances(instance_ids: Collection[str], interrupted: Collection[str]) -> instance_events.Looked:
     """See ``reconcile.instance_events``."""
     ports = repository(), compute(), workflows(), clock()
     return instance_events.look_at_instances(*ports, instance_ids, interrupted)

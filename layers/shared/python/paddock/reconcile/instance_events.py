@@ -6,12 +6,14 @@ They come late, twice or never, and about any instance of the account: what coun
 from __future__ import annotations
 
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from paddock.model.identity import derived_operation_id
 from paddock.model.operation import Action
+from paddock.ports.compute import InstanceState
 from paddock.ports.repository import WriteConflictError
 from paddock.reconcile.observe import observe
 from paddock.service.healing import heal_unmet
@@ -30,6 +32,18 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+@dataclass(slots=True)
+class Looked:
+    """How many nodes were changed, and how many Ready ones are ended at spot's warning, by cluster.
+
+    ``failed`` are the ids of instances that could not be looked after, which stop no others.
+    """
+
+    changed: int = 0
+    interrupted: Counter[str] = field(default_factory=Counter)
+    failed: set[str] = field(default_factory=set)
+
+
 def look_at_instances(
     repository: Repository,
     compute: Compute,
@@ -37,11 +51,10 @@ def look_at_instances(
     clock: Clock,
     instance_ids: Collection[str],
     interrupted: Collection[str],
-) -> tuple[int, set[str]]:
+) -> Looked:
     """Observe these instances' nodes, and end those whose spot instance will be interrupted.
 
-    Answers how many nodes were changed, and the ids of instances that could not be looked after, which stop
-    no others. Instances that this deployment did not launch are none of its business. Each event may come
+    Instances that this deployment did not launch are none of its business. Each event may come
     again: an interrupted node that is ending already is left alone. Virtual clusters that lose nodes so get
     others at once.
     """
@@ -49,16 +62,18 @@ def look_at_instances(
     for instance in compute.describe(instance_ids).values():
         if instance.operation_id:
             launched[instance.cluster, instance.operation_id][instance.id] = instance
-    changed = 0
-    failed: set[str] = set()
+    looked = Looked()
     for (cluster, operation_id), seen in launched.items():
         try:
             nodes = [one for one in _nodes(repository, cluster, operation_id) if one.instance_id in seen]
-            changed += _look_at_nodes(repository, workflows, clock, nodes, seen, interrupted)
+            changed, early = _look_at_nodes(repository, workflows, clock, nodes, seen, interrupted)
+            looked.changed += changed
+            if early:
+                looked.interrupted[cluster] += early
         except Exception:  # told to the queue, which brings them again
             logger.exception("instances not looked at", extra={"operation_id": operation_id})
-            failed |= seen.keys()
-    return changed, failed
+            looked.failed |= seen.keys()
+    return looked
 
 
 def _look_at_nodes(
@@ -68,17 +83,19 @@ def _look_at_nodes(
     nodes: Sequence[Node],
     seen: Mapping[str, Instance],
     interrupted: Collection[str],
-) -> int:
-    """The nodes of one launching operation; answers how many were changed."""
+) -> tuple[int, int]:
+    """The nodes of one launching operation; answers how many were changed, and how many Ready ones end."""
     if not nodes:
-        return 0
+        return 0, 0
     changed = observe(repository, clock, nodes[0].cluster, nodes, seen)
     leaving = [one for one in nodes if one.instance_id in interrupted and one.is_wanted]
     if leaving:
         _end(repository, workflows, clock, leaving)
     # Those that lost nodes now, and those for whom there was no room as long as these had not ended.
     heal_unmet(repository, workflows, clock, nodes[0].cluster)
-    return changed + len(leaving)
+    # One whose instance is ending already has Failed by now, and was counted so.
+    early = sum(one.is_usable and seen[one.instance_id].state is InstanceState.RUNNING for one in leaving)
+    return changed + len(leaving), early
 
 
 def _nodes(repository: Repository, cluster: str, operation_id: str) -> Sequence[Node]:
