@@ -28,14 +28,13 @@ def start_run(
     repository: Repository, compute: Compute, parts: Parts, account: AccountQuotas, clock: Clock
 ) -> int:
     """Send the parts of one run, and do what concerns no part by itself; answers how many parts there are."""
-    sent = fan_out(repository, compute, parts)
     try:
         refresh_quotas(repository, account, clock)
     except WriteConflictError:
         logger.info("quotas refreshed by another run meanwhile")
-    except Exception:  # what is known of quotas stays; the parts are on their way
+    except Exception:  # what is known of quotas stays, and the parts go on their way
         logger.exception("quotas not refreshed")
-    return sent
+    return fan_out(repository, compute, parts)
 
 
 def fan_out(repository: Repository, compute: Compute, parts: Parts) -> int:
