@@ -28,7 +28,7 @@ def state_lock() -> Iterator[int]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise InUseError("another `make local` is running; stop it first") from error
+            raise InUseError("another `make local` is running, or still stopping; stop it first") from error
         yield lock.fileno()
 
 

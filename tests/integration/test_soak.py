@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 SOAK_SECONDS = int(os.environ.get("SOAK_SECONDS", "60"))
 CLIENTS = 8
+AT_ONCE = 3
 MAX_NODES = 40
 SQUALL_SECONDS = 2.0
 BETWEEN_SQUALLS_SECONDS = 10.0
@@ -63,9 +64,23 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     try:
         running.start()
         running.deploy()
+        hold_back(running)
         yield running
     finally:
         running.stop()
+
+
+def hold_back(stack: Stack) -> None:
+    """Let no more functions run at once than a computer can: each that is new takes it seconds to start."""
+    functions, arns = stack.aws("lambda"), stack._function_arns()
+    for task in ("Launch", "Poll", "Terminate", "Finish"):
+        functions.put_function_concurrency(FunctionName=arns[task], ReservedConcurrentExecutions=AT_ONCE)
+    for source in functions.list_event_source_mappings(FunctionName=arns["ReconcilePart"])[
+        "EventSourceMappings"
+    ]:
+        functions.update_event_source_mapping(
+            UUID=source["UUID"], ScalingConfig={"MaximumConcurrency": AT_ONCE}
+        )
 
 
 @pytest.fixture(scope="module")

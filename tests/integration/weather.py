@@ -84,15 +84,10 @@ class Weather:
 
 @contextmanager
 def weather(stack: Stack, directory: Path) -> Iterator[Weather]:
-    """Send all functions' calls through proxies, for as long as this lasts."""
+    """Send all functions' calls through proxies, whose rules are the weather. The stack's own end ends it."""
     places = {free_port(): (stack.endpoint, AWS), free_port(): (stack.ec2_endpoint, EC2)}
     children: list[Child] = []
-    changed: dict[str, dict[str, str]] = {}
     functions = stack.aws("lambda")
-
-    def set_variables(name: str, variables: dict[str, str]) -> None:
-        functions.update_function_configuration(FunctionName=name, Environment={"Variables": variables})
-
     try:
         through: dict[str, str] = {}
         for port, (upstream, services) in places.items():
@@ -120,13 +115,11 @@ def weather(stack: Stack, directory: Path) -> Iterator[Weather]:
         stack.aws("stepfunctions", by_name["SFN"]).list_state_machines()
         stack.aws("sqs", by_name["SQS"]).list_queues()
         for name in stack._function_arns().values():
-            changed[name] = functions.get_function_configuration(FunctionName=name)["Environment"][
-                "Variables"
-            ]
-            set_variables(name, {**changed[name], **through})
+            now = functions.get_function_configuration(FunctionName=name)["Environment"]["Variables"]
+            functions.update_function_configuration(
+                FunctionName=name, Environment={"Variables": {**now, **through}}
+            )
         yield Weather(list(places))
     finally:
-        for name, variables in changed.items():
-            set_variables(name, variables)
         for child in children:
             child.stop(signal.SIGTERM, timeout_seconds=5)
