@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 # Past every time of grace of the reconciler, and before the deadline of any operation.
 AHEAD_NS = 20 * 60 * SECOND_NS
-PATIENCE_SECONDS = 180
+PATIENCE_SECONDS = 120
 
 KINDS: dict[str, type[Record]] = {
     "CLUSTERS": Cluster,
