@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from tests.emulator.client import Client, Reply
     from tests.emulator.stack import Stack
 
-PATIENCE_SECONDS = 60
+PATIENCE_SECONDS = 120
 
 
 SAMPLES = [

@@ -14,7 +14,6 @@ from tests.integration.story import (
     ENDED,
     INTERRUPTED,
     bucket,
-    create,
     eventually,
     finished,
     new_cluster,
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 
 CLIENTS = 16
 CONTENTION_SECONDS = 60
-LARGE = 5_000
 
 
 def wanted(cluster: str, count: int, **more: Any) -> dict[str, Any]:
@@ -177,24 +175,3 @@ def test_sixteen_clients_over_one_pool_leave_it_as_it_was(client: Client) -> Non
     assert only_bucket(client, cluster)["activeCount"] == len(pool)
     whole = wanted(cluster, len(pool), provision=False)
     assert client.post("/virtual_clusters", whole).status == 200
-
-
-@pytest.mark.timeout(600)
-def test_five_thousand_nodes_are_one_virtual_cluster(client: Client) -> None:
-    cluster = new_cluster(client)
-    made = create(client, cluster, LARGE + 10).json()
-    assert finished(client, made["operationId"], seconds=400)["state"] == "Succeeded"
-    body = wanted(cluster, LARGE, provision=False)
-    created = client.post("/virtual_clusters", body)
-    assert created.status == 200, created.body
-    first = get(client, body)
-    assert first == created.json()["data"]
-    assert len(first["nodeInstances"]) == LARGE
-    more = {**body, "revision": first["revision"], "replicaSets": {"4c8g": LARGE + 10}}
-    grown = client.post("/virtual_clusters", more).json()["data"]
-    assert len(grown["nodeInstances"]) == LARGE + 10
-    assert first["nodeInstances"].items() <= grown["nodeInstances"].items()
-    path = f"/virtual_clusters/{body['virtualClusterId']}"
-    assert client.request("DELETE", path).status == 200
-    assert client.get(path).status == 404
-    assert {node["VirtualCluster"] for node in nodes(client, cluster, "maxResults=10000")} == {None}
