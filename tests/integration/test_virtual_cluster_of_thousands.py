@@ -1,4 +1,4 @@
-"""A virtual cluster of 5,000 nodes, last of all: its cluster would keep the reconciler busy under other tests."""
+"""A virtual cluster of 5,000 nodes, last of all: its cluster would keep the reconciler busy under others."""
 
 from __future__ import annotations
 
