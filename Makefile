@@ -31,7 +31,7 @@ explore: $(READY)  ## Search at random for what breaks an invariant (EXAMPLES=50
 		tests/unit/test_virtual_clusters_stateful.py
 
 soak: $(READY)  ## Run all of it in bad weather for as long as SOAK_SECONDS says (600)
-	@SOAK_SECONDS=$(or $(SOAK_SECONDS),600) exec $(BIN)/python -m pytest -s tests/integration/test_soak.py
+	@SOAK_SECONDS=$(or $(SOAK_SECONDS),600) exec $(BIN)/python -m pytest -s -m soak tests/integration/test_soak.py
 
 bench: $(READY)  ## Print what creating nodes costs in calls
 	@PYTHONPATH=layers/shared/python $(BIN)/python -m tests.bench.calls

@@ -314,6 +314,7 @@ def test_a_call_that_fails_again_and_again_is_made_up_for(
     assert invariants.at_rest(left) == []
 
 
+@pytest.mark.soak
 @pytest.mark.timeout(SOAK_SECONDS + 240)
 def test_after_bad_weather_all_is_right_and_nobody_was_told_a_lie(
     stack: Stack, client: Client, sky: Weather
