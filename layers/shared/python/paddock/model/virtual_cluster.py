@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from paddock.model.identity import next_revision
 from paddock.model.names import NameSet
 
 if TYPE_CHECKING:
@@ -163,6 +164,17 @@ class VirtualClusterChange:
     nodes: int = 0
     added: int = 0
     removed: int = 0
+
+
+def tombstone(virtual_cluster_id: str, cluster: str, now: int, previous: int = 0) -> VirtualCluster:
+    """What is left of a virtual cluster: a revision above its last one, for as long as that may be told."""
+    return VirtualCluster(
+        id=virtual_cluster_id,
+        cluster=cluster,
+        revision=next_revision(now, previous),
+        deleted=True,
+        expires_at=now + TOMBSTONE_NS,
+    )
 
 
 def change_between(

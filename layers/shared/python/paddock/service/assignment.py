@@ -1,4 +1,4 @@
-"""Which nodes a virtual cluster gets: those that wait for it, free ones, and at last new ones."""
+"""Which nodes a virtual cluster gets before any are launched: those that were for it, and free ones."""
 
 from __future__ import annotations
 
@@ -10,14 +10,11 @@ from typing import TYPE_CHECKING
 
 from paddock.model.identity import operation_of
 from paddock.model.node import NodeStatus
-from paddock.service.lookup import known_quotas, require_cluster, require_ledger
-from paddock.service.node_plan import NodePlan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from paddock.model.node import Node
-    from paddock.model.operation import Operation
     from paddock.model.virtual_cluster import VirtualCluster
     from paddock.ports.repository import Repository
 
@@ -47,14 +44,14 @@ def settle_pending(repository: Repository, one: VirtualCluster) -> Settled:
             nodes = {node.id: node for node in repository.nodes_made_by(operation)} if operation else {}
             for identity in some:
                 node = nodes.get(identity)
-                mine = node is not None and node.virtual_cluster == one.id
-                if node is None and operation is not None and operation.is_running:
-                    waiting.setdefault(node_type, []).append(identity)
-                elif node is not None and mine and node.is_usable:
+                if node is None:
+                    if operation is not None and operation.is_running:
+                        waiting.setdefault(node_type, []).append(identity)
+                elif node.virtual_cluster == one.id and node.is_usable:
                     ready.append(node)
-                elif node is not None and mine and node.is_coming:
+                elif node.virtual_cluster == one.id and node.is_coming:
                     waiting.setdefault(node_type, []).append(identity)
-                elif node is not None and node.status is NodeStatus.FAILED:
+                elif node.status is NodeStatus.FAILED:
                     reasons.append(node.status_message)
     commonest = tuple(reason for reason, _ in Counter(reasons).most_common(3))
     return Settled(one.with_nodes(ready).with_pending(waiting), commonest)
@@ -78,31 +75,6 @@ def find_free(repository: Repository, one: VirtualCluster) -> list[Node]:
         if not any(left.values()):
             break
     return found
-
-
-def plan_launch(repository: Repository, one: VirtualCluster, now: int) -> NodePlan:
-    """Plan what the virtual cluster is missing, as far as limits allow. Raises ``NotFound``."""
-    cluster, ledger = require_cluster(repository, one.cluster), require_ledger(repository, one.cluster)
-    plan = NodePlan(cluster, ledger, known_quotas(repository), now, one.id)
-    for node_type, count in one.missing().items():
-        plan.add_of_type(node_type, count)
-    return plan
-
-
-def launched_by_type(operation: Operation) -> Mapping[str, list[str]]:
-    """Ids of the nodes that an operation makes, by node type."""
-    ids: dict[str, list[str]] = {}
-    for node in operation.planned_nodes():
-        ids.setdefault(node.template_id, []).append(node.id)
-    return ids
-
-
-def with_launched(one: VirtualCluster, operation: Operation) -> VirtualCluster:
-    """The virtual cluster that waits for the nodes of an operation as well."""
-    launched = launched_by_type(operation)
-    pending = one.pending_ids()
-    together = {name: [*pending.get(name, ()), *launched.get(name, ())] for name in {*pending, *launched}}
-    return one.with_pending(together)
 
 
 def _pages(repository: Repository, cluster: str, start: str) -> Iterator[Sequence[Node]]:

@@ -6,22 +6,19 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.errors import NotFound
-from paddock.model.operation import SECOND_NS
 from paddock.model.virtual_cluster import ConditionReason
-from paddock.service.assignment import find_free, plan_launch, settle_pending, with_launched
+from paddock.service.assignment import find_free, settle_pending
 from paddock.service.claims import Change, commit_change
 from paddock.service.contention import until_won
 from paddock.service.create_nodes import begin_create
+from paddock.service.provisioning import Launch, launch_missing, with_attempt
 
 if TYPE_CHECKING:
     from paddock.model.operation import Operation
     from paddock.model.virtual_cluster import Condition, VirtualCluster
     from paddock.ports.clock import Clock
-    from paddock.ports.repository import Repository, Write
+    from paddock.ports.repository import Repository
     from paddock.ports.workflows import Workflows
-
-FIRST_PAUSE_NS = 60 * SECOND_NS
-LONGEST_PAUSE_NS = 900 * SECOND_NS
 
 
 def heal(
@@ -41,22 +38,19 @@ def heal(
         claimed = find_free(repository, settled.one)
         after = settled.one.with_nodes(claimed)
         now = clock.now()
-        reasons = settled.reasons
-        others: list[Write] = []
-        operation = None
-        if after.missing() and after.provision and now >= after.retry_at:
-            after, operation, others, more = _launch(repository, after, now)
-            reasons += more
+        is_due = after.missing() and after.provision and now >= after.retry_at
+        launch = _launch(repository, after, now) if is_due else Launch(after)
+        after = launch.after
         if after == stored:
             return None
-        after = as_it_is(after, "; ".join(reasons), now)
+        after = as_it_is(after, "; ".join(filter(None, (*settled.reasons, launch.reasons))), now)
         added = len(after.node_instances) > len(stored.node_instances)
-        action = "NodesJoined" if added else "LaunchRetried" if operation else "NodesMissing"
+        action = "NodesJoined" if added else "LaunchRetried" if launch.operation else "NodesMissing"
         change = Change(
-            after=after, claimed=claimed, others=others, action=action, message=after.condition.message
+            after=after, claimed=claimed, others=launch.writes, action=action, message=after.condition.message
         )
         commit_change(repository, clock, stored, change)
-        return operation
+        return launch.operation
 
     operation = until_won(clock, attempt)
     if operation is not None:
@@ -107,24 +101,9 @@ def _condition_of(one: VirtualCluster, reasons: str, now: int) -> Condition:
     return one.condition.changed(ConditionReason.SATISFIED, "", now)
 
 
-def with_attempt(one: VirtualCluster, now: int) -> VirtualCluster:
-    """The virtual cluster after a launch was tried for it: the next one comes after a longer pause."""
-    pause = min(FIRST_PAUSE_NS << min(one.attempts, 10), LONGEST_PAUSE_NS)
-    return replace(one, attempts=one.attempts + 1, retry_at=now + pause)
-
-
-def _launch(
-    repository: Repository, one: VirtualCluster, now: int
-) -> tuple[VirtualCluster, Operation | None, list[Write], tuple[str, ...]]:
-    """Launch what is missing, as far as limits allow."""
-    tried = with_attempt(one, now)
+def _launch(repository: Repository, one: VirtualCluster, now: int) -> Launch:
+    """Launch what is missing; where the cluster is gone, the try counts all the same."""
     try:
-        plan = plan_launch(repository, one, now)
+        return launch_missing(repository, one, now)
     except NotFound as gone:
-        return tried, None, [], (gone.message,)
-    operation = plan.operation()
-    reasons = (plan.reasons,) if plan.reasons else ()
-    if not operation.total:
-        return tried, None, [], reasons
-    after = replace(with_launched(tried, operation), operation_id=operation.id)
-    return after, operation, plan.writes(operation), reasons
+        return Launch(with_attempt(one, now), reasons=gone.message)

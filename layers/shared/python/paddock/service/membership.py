@@ -12,17 +12,13 @@ from typing import TYPE_CHECKING
 
 from paddock.model.identity import next_revision
 from paddock.model.node import Node
-from paddock.model.virtual_cluster import (
-    TOMBSTONE_NS,
-    ConditionReason,
-    VirtualCluster,
-    change_between,
-)
+from paddock.model.virtual_cluster import ConditionReason, change_between, tombstone
 from paddock.ports.repository import Delete, Put
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from paddock.model.virtual_cluster import VirtualCluster
     from paddock.ports.repository import Repository, Write
 
 
@@ -69,12 +65,7 @@ def _left(
     stored: VirtualCluster | None, name: str, nodes: Sequence[Node], reason: str, now: int
 ) -> list[Put]:
     if stored is None:
-        revision = next_revision(now)
-        expires_at = now + TOMBSTONE_NS
-        stub = VirtualCluster(
-            id=name, cluster=nodes[0].cluster, revision=revision, deleted=True, expires_at=expires_at
-        )
-        return [Put(stub, was=None)]
+        return [Put(tombstone(name, nodes[0].cluster, now), was=None)]
     after = replace(stored.without([node.id for node in nodes]), revision=next_revision(now, stored.revision))
     lost = len(stored.node_instances) - len(after.node_instances)
     if not lost:

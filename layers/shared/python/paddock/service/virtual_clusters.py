@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.errors import (
@@ -12,23 +12,19 @@ from paddock.errors import (
     NotFound,
     RevisionConflict,
 )
-from paddock.model.identity import new_operation_id, next_revision, operation_of
+from paddock.model.identity import new_operation_id, operation_of
 from paddock.model.operation import Action
 from paddock.model.requests import is_virtual_cluster_id
-from paddock.model.virtual_cluster import (
-    TOMBSTONE_NS,
-    AllocationMode,
-    VirtualCluster,
-    change_between,
-)
+from paddock.model.virtual_cluster import AllocationMode, VirtualCluster, change_between, tombstone
 from paddock.ports.repository import Put
-from paddock.service.assignment import find_free, plan_launch, settle_pending, with_launched
+from paddock.service.assignment import find_free, settle_pending
 from paddock.service.claims import Change, commit_change, give_back
 from paddock.service.contention import until_won
 from paddock.service.create_nodes import begin_create, record_missing_nodes
-from paddock.service.healing import as_it_is, with_attempt
+from paddock.service.healing import as_it_is
 from paddock.service.lookup import require_cluster
 from paddock.service.manage_nodes import mark_for_a_while, new_operation
+from paddock.service.provisioning import Launch, launch_missing
 from paddock.service.recording import record_operation
 from paddock.service.starting import left_to_the_workflow, start
 
@@ -40,7 +36,7 @@ if TYPE_CHECKING:
     from paddock.model.requests import VirtualClusterWrite
     from paddock.model.virtual_cluster import VirtualClusterChange
     from paddock.ports.clock import Clock
-    from paddock.ports.repository import Repository, Write
+    from paddock.ports.repository import Repository
     from paddock.ports.workflows import Workflows
 
 
@@ -155,13 +151,7 @@ def delete_virtual_cluster(
             _record_pending(repository, current)
         nodes = _held(repository, current, current.held_ids())
         now = max(clock.now(), *(node.managed_at + 1 for node in nodes), 0)
-        gone = VirtualCluster(
-            id=current.id,
-            cluster=current.cluster,
-            revision=next_revision(now, current.revision),
-            deleted=True,
-            expires_at=now + TOMBSTONE_NS,
-        )
+        gone = tombstone(current.id, current.cluster, now, current.revision)
         ending = [node.id for node in nodes if terminate and not node.keep_alive]
         operation = new_operation(
             now, current.cluster, new_operation_id(now), Action.TERMINATE, ending, takes_from=current.id
@@ -183,30 +173,18 @@ def delete_virtual_cluster(
     return deleted, operation
 
 
-@dataclass(frozen=True, slots=True)
-class _Launch:
-    """A virtual cluster that waits for what it is missing, and the operation that makes that."""
-
-    after: VirtualCluster
-    operation: Operation | None = None
-    writes: Sequence[Write] = ()
-
-
-def _launch(repository: Repository, one: VirtualCluster, now: int) -> _Launch:
+def _launch(repository: Repository, one: VirtualCluster, now: int) -> Launch:
     """Launch what is missing, all of it. Raises ``InsufficientNodes``."""
     first = replace(one, attempts=0, retry_at=0)
     missing = one.missing()
     if not missing:
-        return _Launch(first)
+        return Launch(first)
     if not one.provision:
         raise _insufficient(one, missing, "provision is false, so none are launched")
-    plan = plan_launch(repository, one, now)
-    operation = plan.operation()
-    after = with_launched(first, operation)
-    if short := after.missing():
-        raise _insufficient(one, short, plan.reasons)
-    after = replace(with_attempt(after, now), operation_id=operation.id)
-    return _Launch(after, operation, plan.writes(operation))
+    launch = launch_missing(repository, first, now)
+    if short := launch.after.missing():
+        raise _insufficient(one, short, launch.reasons)
+    return launch
 
 
 def _insufficient(one: VirtualCluster, short: Mapping[str, int], reason: str) -> InsufficientNodes:
