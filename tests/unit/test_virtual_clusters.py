@@ -17,6 +17,8 @@ from paddock.errors import (
     NotFound,
     PaddockError,
     RevisionConflict,
+    StoreThrottled,
+    StoreUnavailable,
 )
 from paddock.model.node import NodeStatus
 from paddock.model.virtual_cluster import AllocationMode, VirtualCluster
@@ -28,6 +30,8 @@ from tests.fakes.world import CLUSTER, World, bucket, nodearray
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
+
+    from paddock.ports.repository import Write
 
 
 A, B = {"machineType": "c7i-large"}, {"machineType": "c7i-xlarge"}
@@ -488,3 +492,26 @@ def at_once(count: int, act: Callable[[int], object]) -> list[object]:
 
     with ThreadPoolExecutor(count) as pool:
         return list(pool.map(attempt, range(count)))
+
+
+@pytest.mark.parametrize("fault", [StoreThrottled, StoreUnavailable])
+def test_a_change_that_was_made_is_told_so_though_its_nodes_cannot_be_given_back_now(
+    monkeypatch: pytest.MonkeyPatch, fault: type[PaddockError]
+) -> None:
+    world = make(4)
+    written = world.claim("vc", a=3)
+    commit = world.repository.commit
+
+    def fail_after_the_first(*writes: Write) -> None:
+        monkeypatch.setattr(world.repository, "commit", refuse)
+        commit(*writes)
+
+    def refuse(*_: Write) -> None:
+        raise fault("not now")
+
+    monkeypatch.setattr(world.repository, "commit", fail_after_the_first)
+    assert world.release("vc") == written
+    monkeypatch.setattr(world.repository, "commit", commit)
+    world.settle()
+    assert free(world) == 4
+    assert invariants.at_rest(world) == []

@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from paddock.errors import StoreThrottled
+from paddock.errors import StoreThrottled, StoreUnavailable
 from paddock.model.identity import next_revision
 from paddock.model.operation import SECOND_NS
 from paddock.model.virtual_cluster import change_between
@@ -86,7 +86,7 @@ def give_back(repository: Repository, nodes: Sequence[Node], now: int) -> None:
 
     What they were claimed for is decided by then, one way or the other. The reconciler gives back the others.
     """
-    with suppress(StoreThrottled):
+    with suppress(StoreThrottled, StoreUnavailable):
         commit_each(repository, _frees(nodes, now))
 
 
