@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
+from itertools import islice
+from typing import TYPE_CHECKING, Any
 
 from paddock.model.identity import node_id, node_index
 from paddock.model.names import NameSet
 from paddock.model.node import LaunchSpec, Node, NodeStatus, ShutdownPolicy, TargetState
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 SECOND_NS = 1_000_000_000
 DEADLINE_NS = 30 * 60 * SECOND_NS
@@ -131,6 +135,15 @@ class Operation:
         if self.action is Action.CREATE:
             return [node_id(self.id, index) for index in range(1, self.total + 1)]
         return sorted(NameSet.from_document(self.node_ids))
+
+    @property
+    def may_lack_records(self) -> bool:
+        """Whether nodes of this create may still have to be written down; it has not begun to launch."""
+        return not self.batches and not self.launched_to
+
+    def with_errors(self, errors: Mapping[str, str]) -> Operation:
+        """With these reasons by node, as many as a record holds."""
+        return replace(self, errors=dict(islice(errors.items(), MAX_ERRORS)))
 
     def virtual_clusters(self) -> set[str]:
         """The virtual clusters that its nodes are launched for."""

@@ -89,6 +89,6 @@ def _planned_nodes(repository: Repository, cluster: str) -> list[Node]:
         node
         for operation in running
         if operation is not None and operation.cluster == cluster and operation.action is Action.CREATE
-        if operation.is_running and not operation.batches and not operation.launched_to
+        if operation.is_running and operation.may_lack_records
         for node in operation.planned_nodes()
     ]

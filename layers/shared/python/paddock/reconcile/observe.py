@@ -10,7 +10,7 @@ from paddock.model.operation import SECOND_NS
 from paddock.ports.compute import InstanceState
 from paddock.ports.repository import Put
 from paddock.service.contention import commit_each
-from paddock.service.observation import deallocated, failed, is_ending, is_gone, observed
+from paddock.service.observation import failed, is_ending, is_gone, observed, stopped
 from paddock.service.settling import release_nodes, remove_nodes, settle_nodes
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def noticed(node: Node, instance: Instance | None, now: int) -> Node:
     is_stopped = instance is not None and instance.state is InstanceState.STOPPED
     if is_stopped and node.is_usable and now - node.ready_at >= STOPPED_GRACE_NS:
         reason = "its instance was stopped, and not by an action of this cluster"
-        return replace(deallocated(node, now), target_state=TargetState.DEALLOCATED, status_message=reason)
+        return stopped(node, reason, now)
     if instance is not None and instance.state is InstanceState.SHUTTING_DOWN and node.is_usable:
         reason = f"its instance {instance.id} is being ended: {instance.state_reason or 'no reason given'}"
         return replace(failed(node, reason, now), counted=True)

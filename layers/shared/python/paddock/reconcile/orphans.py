@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
 from paddock.model.operation import SECOND_NS
-from paddock.ports.compute import InstanceState
-from paddock.service.observation import owned_instances
+from paddock.service.orphans import end_instances, find_orphans
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -17,24 +15,16 @@ if TYPE_CHECKING:
     from paddock.ports.compute import Compute, Instance
     from paddock.ports.repository import Repository
 
-logger = logging.getLogger(__name__)
-
 # What was launched lately may not be written down yet.
 ORPHAN_GRACE_NS = 600 * SECOND_NS
-
-_ENDING = frozenset({InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED})
 
 
 def orphans(instances: Iterable[Instance], nodes: Iterable[Node], now: int) -> list[Instance]:
     """Those of the instances that have not ended, are not new, and belong to none of these nodes."""
-    owned = owned_instances(nodes)
     return [
         one
-        for one in instances
-        if one.id not in owned
-        and one.operation_id
-        and one.state not in _ENDING
-        and now - one.launched_at >= ORPHAN_GRACE_NS
+        for one in find_orphans(instances, nodes)
+        if one.operation_id and now - one.launched_at >= ORPHAN_GRACE_NS
     ]
 
 
@@ -58,12 +48,4 @@ def end_orphans(
     running = {one for one, operation in operations.items() if operation is not None and operation.is_running}
     suspects = [suspect for suspect in suspects if suspect.operation_id not in running]
     # An operation may have given an instance to its node, and ended, since the nodes were read.
-    ending = [one.id for one in orphans(suspects, repository.nodes(cluster), clock.now())]
-    if not ending:
-        return 0
-    refused = compute.terminate(ending)
-    logger.warning(
-        "ended instances that no node had",
-        extra={"cluster": cluster, "ended": ending, "refused": dict(refused)},
-    )
-    return len(ending)
+    return end_instances(compute, orphans(suspects, repository.nodes(cluster), clock.now()), cluster=cluster)

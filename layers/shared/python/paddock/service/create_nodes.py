@@ -83,7 +83,7 @@ def record_missing_nodes(repository: Repository, operation: Operation) -> None:
 
     A node is removed only once the launching has passed it, so before that none is missing for that cause.
     """
-    if operation.batches or operation.launched_to:
+    if not operation.may_lack_records:
         return
     existing = {node.id for node in repository.nodes_made_by(operation)}
     missing = [node for node in operation.planned_nodes() if node.id not in existing]

@@ -14,7 +14,6 @@ from paddock.model.node import NodeStatus
 from paddock.model.operation import (
     DEADLINE_NS,
     EVERY_VIRTUAL_CLUSTER,
-    MAX_ERRORS,
     SECOND_NS,
     Action,
     Operation,
@@ -206,8 +205,8 @@ def _record_refused(
 ) -> None:
     """Write down whom the answer calls refused, so that the workflow does not take them after all."""
     if refused:
-        errors = {node.id: error for node, error in refused[:MAX_ERRORS]}
-        after = replace(operation, errors=errors, revision=next_revision(clock.now(), operation.revision))
+        after = operation.with_errors({node.id: error for node, error in refused})
+        after = replace(after, revision=next_revision(clock.now(), operation.revision))
         commit_each(repository, [Put(after, was=operation)])
 
 

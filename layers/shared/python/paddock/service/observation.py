@@ -11,8 +11,6 @@ from paddock.model.operation import SECOND_NS
 from paddock.ports.compute import InstanceState
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from paddock.ports.compute import Instance
 
 # Descriptions lag minutes behind a launch; only an instance that stays out of sight for this long is gone.
@@ -33,15 +31,6 @@ def is_ending(node: Node) -> bool:
     """
     waits = node.counted or node.target_state is TargetState.TERMINATED
     return node.status is NodeStatus.FAILED and waits
-
-
-def owned_instances(nodes: Iterable[Node]) -> set[str]:
-    """Ids of the instances that these nodes have a right to.
-
-    A node that was given up, since its instance stayed out of sight, must not keep that alive later.
-    """
-    owners = (node for node in nodes if node.status is not NodeStatus.FAILED or is_ending(node))
-    return {instance_id for node in owners for instance_id in node.instance_ids}
 
 
 def observed(node: Node, instance: Instance | None, now: int) -> Node:
@@ -90,6 +79,11 @@ def deallocated(node: Node, now: int) -> Node:
     return replace(
         node, revision=next_revision(now, node.revision), status=NodeStatus.DEALLOCATED, counted=False
     )
+
+
+def stopped(node: Node, reason: str, now: int) -> Node:
+    """The node as Deallocated, and to stay so: its instance was found stopped, or would not start."""
+    return replace(deallocated(node, now), target_state=TargetState.DEALLOCATED, status_message=reason)
 
 
 def _has_started(node: Node, instance: Instance) -> bool:

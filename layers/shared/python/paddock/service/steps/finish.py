@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from contextlib import suppress
 from dataclasses import replace
@@ -12,13 +11,13 @@ from paddock.errors import ComputeThrottled, ComputeUnavailable
 from paddock.model.identity import derived_operation_id, next_revision
 from paddock.model.node import NodeStatus, TargetState
 from paddock.model.operation import ENDING, LAUNCHING, Action, OperationState
-from paddock.ports.compute import InstanceState
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.contention import commit_each, until_won
 from paddock.service.create_nodes import record_missing_nodes
 from paddock.service.healing import heal, heal_unmet
 from paddock.service.manage_nodes import begin_forced
-from paddock.service.observation import UNSEEN_GRACE_NS, failed, owned_instances
+from paddock.service.observation import UNSEEN_GRACE_NS, failed
+from paddock.service.orphans import end_instances, find_orphans
 from paddock.service.placement_groups import delete_empty_groups
 from paddock.service.read_nodes import nodes_of
 from paddock.service.settling import forget_failed, release_nodes
@@ -34,9 +33,6 @@ if TYPE_CHECKING:
     from paddock.ports.repository import Repository
     from paddock.ports.workflows import Workflows
 
-logger = logging.getLogger(__name__)
-
-_ENDING = frozenset({InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED})
 _NOT_BEGUN = frozenset({NodeStatus.OFF, NodeStatus.DEALLOCATED})
 _MAX_REASONS = 5
 _LATE = "not ready before the operation's deadline"
@@ -159,16 +155,8 @@ def _end_orphans(compute: Compute, operation: Operation, nodes: Sequence[Node]) 
     """End instances that were launched for this operation and belong to none of its nodes; tells how many."""
     if not operation.batches:
         return 0
-    owned = owned_instances(nodes)
-    launched = compute.launched_by(operation.cluster, operation.id)
-    orphans = [one.id for one in launched if one.id not in owned and one.state not in _ENDING]
-    if orphans:
-        refused = compute.terminate(orphans)
-        logger.warning(
-            "ended instances that no node had",
-            extra={"operation_id": operation.id, "ended": orphans, "refused": dict(refused)},
-        )
-    return len(orphans)
+    orphans = find_orphans(compute.launched_by(operation.cluster, operation.id), nodes)
+    return end_instances(compute, orphans, operation_id=operation.id)
 
 
 def _finish_ending(repository: Repository, clock: Clock, operation: Operation) -> dict[str, str]:

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from paddock.errors import ComputeThrottled, ComputeUnavailable, LaunchRefused
 from paddock.model.identity import next_revision
-from paddock.model.node import NodeStatus, TargetState
-from paddock.model.operation import MAX_ERRORS, Action, LaunchBatch
+from paddock.model.node import NodeStatus
+from paddock.model.operation import Action, LaunchBatch
 from paddock.ports.compute import LaunchRequest, LaunchResult, Refusal, RefusalKind
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.contention import commit_each, until_won
 from paddock.service.manage_nodes import prepare
-from paddock.service.observation import deallocated
+from paddock.service.observation import stopped
 from paddock.service.placement_groups import cloud_placement_group
 from paddock.service.read_nodes import nodes_of
 from paddock.service.settling import release_nodes
@@ -52,8 +52,7 @@ def launch(repository: Repository, compute: Compute, clock: Clock, operation_id:
             errors |= _use_instances(repository, compute, clock, operation)
         except (ComputeThrottled, ComputeUnavailable):
             return wait(polls)
-        errors = dict(list((operation.errors | errors).items())[:MAX_ERRORS])
-        operation = _open_batch(repository, clock, replace(operation, errors=errors))
+        operation = _open_batch(repository, clock, operation.with_errors(operation.errors | errors))
     if operation.batch is None:
         return wait(polls)
     try:
@@ -91,7 +90,7 @@ def _use_instances(
             clock,
             operation.cluster,
             errors.keys(),
-            lambda node: _stopped_again(node, errors[node.id], clock.now()),
+            lambda node: stopped(node, errors[node.id], clock.now()),
         )
     return errors
 
@@ -101,10 +100,6 @@ def _is_held(node: Node, operation: Operation) -> bool:
     if operation.action is Action.RESTART:
         return node.managed_by == operation.id and node.is_usable
     return node.launcher == operation.id and node.status is NodeStatus.PREPARING and node.is_wanted
-
-
-def _stopped_again(node: Node, reason: str, now: int) -> Node:
-    return replace(deallocated(node, now), target_state=TargetState.DEALLOCATED, status_message=reason)
 
 
 def _open_batch(repository: Repository, clock: Clock, operation: Operation) -> Operation:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from paddock.errors import ComputeThrottled, ComputeUnavailable
 from paddock.model.identity import next_revision
 from paddock.model.node import TargetState
-from paddock.model.operation import MAX_ERRORS, Action
+from paddock.model.operation import Action
 from paddock.ports.repository import Put
 from paddock.service.manage_nodes import prepare
 from paddock.service.read_nodes import nodes_of
@@ -44,9 +44,9 @@ def terminate(
     except (ComputeThrottled, ComputeUnavailable):
         return wait(polls)
     errors |= {(ending | stopping)[instance_id]: reason for instance_id, reason in refused.items()}
-    errors = dict(list(errors.items())[:MAX_ERRORS])
-    if errors != operation.errors:
-        after = replace(operation, errors=errors, revision=next_revision(clock.now(), operation.revision))
+    after = operation.with_errors(errors)
+    if after != operation:
+        after = replace(after, revision=next_revision(clock.now(), operation.revision))
         repository.commit(Put(after, was=operation))
     return wait(polls)
 

@@ -1,0 +1,40 @@
+"""Instances that no node has: nobody would end them."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from paddock.model.node import NodeStatus
+from paddock.ports.compute import InstanceState
+from paddock.service.observation import is_ending
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from paddock.model.node import Node
+    from paddock.ports.compute import Compute, Instance
+
+logger = logging.getLogger(__name__)
+
+_ENDING = frozenset({InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED})
+
+
+def find_orphans(instances: Iterable[Instance], nodes: Iterable[Node]) -> list[Instance]:
+    """Those of the instances that have not ended, and that none of these nodes has a right to.
+
+    A node that was given up, since its instance stayed out of sight, must not keep that alive later.
+    """
+    owners = (node for node in nodes if node.status is not NodeStatus.FAILED or is_ending(node))
+    owned = {instance_id for node in owners for instance_id in node.instance_ids}
+    return [one for one in instances if one.id not in owned and one.state not in _ENDING]
+
+
+def end_instances(compute: Compute, orphans: Sequence[Instance], **about: str) -> int:
+    """End these, and say so in the log; answers how many they are, with those that the cloud will not end."""
+    if orphans:
+        ids = [one.id for one in orphans]
+        refused = compute.terminate(ids)
+        extra = {**about, "ended": ids, "refused": dict(refused)}
+        logger.warning("ended instances that no node had", extra=extra)
+    return len(orphans)
