@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +17,8 @@ from tests.fakes.api import Context, serve
 from tests.fakes.world import World, nodearray
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from paddock.model.operation import Operation
     from paddock.ports.repository import Write
 
@@ -192,3 +195,22 @@ def test_what_cannot_be_looked_after_comes_again_and_stops_no_others(
     answer = handler({"Records": records}, Context())  # type: ignore[arg-type]
     assert answer == {"batchItemFailures": [{"itemIdentifier": "message-0"}]}
     assert [node.status for node in world.nodes()] == [NodeStatus.FAILED, NodeStatus.READY]
+
+
+def test_a_batch_heals_each_cluster_once_however_many_operations_launched_its_instances(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    gone = [world.ready(1)[0].instance_id for _ in range(5)]
+    for instance_id in gone:
+        world.ec2.end(instance_id)
+    world.clock.advance(ENDED)
+    asked, unmet = Counter[str](), world.repository.unmet_virtual_clusters
+
+    def count() -> Sequence[str]:
+        asked["unmet"] += 1
+        return unmet()
+
+    monkeypatch.setattr(world.repository, "unmet_virtual_clusters", count)
+    assert world.hear(*gone) == len(gone)
+    assert asked["unmet"] == 1

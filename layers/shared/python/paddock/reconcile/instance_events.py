@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, defaultdict
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -21,7 +21,7 @@ from paddock.service.manage_nodes import begin_forced
 from paddock.service.read_nodes import nodes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from paddock.model.node import Node
     from paddock.ports.clock import Clock
@@ -63,17 +63,28 @@ def look_at_instances(
         if instance.operation_id:
             launched[instance.cluster, instance.operation_id][instance.id] = instance
     looked = Looked()
+    by_cluster: defaultdict[str, set[str]] = defaultdict(set)
     for (cluster, operation_id), seen in launched.items():
-        try:
+        with _failures_told(looked, seen, operation_id=operation_id):
             nodes = [one for one in _nodes(repository, cluster, operation_id) if one.instance_id in seen]
-            changed, early = _look_at_nodes(repository, workflows, clock, nodes, seen, interrupted)
-            looked.changed += changed
-            if early:
-                looked.interrupted[cluster] += early
-        except Exception:  # told to the queue, which brings them again
-            logger.exception("instances not looked at", extra={"operation_id": operation_id})
-            looked.failed |= seen.keys()
+            if nodes:
+                by_cluster[cluster] |= seen.keys()
+                _look_at_nodes(repository, workflows, clock, nodes, seen, interrupted, looked)
+    for cluster, about in by_cluster.items():
+        # Those that lost nodes now, and those for whom there was no room as long as these had not ended.
+        with _failures_told(looked, about, cluster=cluster):
+            heal_unmet(repository, workflows, clock, cluster)
     return looked
+
+
+@contextmanager
+def _failures_told(looked: Looked, instance_ids: Collection[str], **about: str) -> Iterator[None]:
+    """Where this fails, the queue is told, which brings the events of these instances again."""
+    try:
+        yield
+    except Exception:  # the others are looked at all the same
+        logger.exception("instances not looked at", extra=about)
+        looked.failed.update(instance_ids)
 
 
 def _look_at_nodes(
@@ -83,19 +94,19 @@ def _look_at_nodes(
     nodes: Sequence[Node],
     seen: Mapping[str, Instance],
     interrupted: Collection[str],
-) -> tuple[int, int]:
-    """The nodes of one launching operation; answers how many were changed, and how many Ready ones end."""
-    if not nodes:
-        return 0, 0
-    changed = observe(repository, clock, nodes[0].cluster, nodes, seen)
+    looked: Looked,
+) -> None:
+    """Observe nodes that one operation launched, and end those that will be interrupted."""
+    cluster = nodes[0].cluster
+    looked.changed += observe(repository, clock, cluster, nodes, seen)
     leaving = [one for one in nodes if one.instance_id in interrupted and one.is_wanted]
     if leaving:
         _end(repository, workflows, clock, leaving)
-    # Those that lost nodes now, and those for whom there was no room as long as these had not ended.
-    heal_unmet(repository, workflows, clock, nodes[0].cluster)
+    looked.changed += len(leaving)
     # One whose instance is ending already has Failed by now, and was counted so.
-    early = sum(one.is_usable and seen[one.instance_id].state is InstanceState.RUNNING for one in leaving)
-    return changed + len(leaving), early
+    looked.interrupted.update(
+        cluster for one in leaving if one.is_usable and seen[one.instance_id].state is InstanceState.RUNNING
+    )
 
 
 def _nodes(repository: Repository, cluster: str, operation_id: str) -> Sequence[Node]:
