@@ -323,3 +323,14 @@ class Stack:
         user, password = self.settings.credentials
         content = json.dumps({"username": user, "password": password})
         self.aws("secretsmanager").put_secret_value(SecretId=secret, SecretString=content)
+
+
+@contextmanager
+def started(settings: Settings) -> Iterator[Stack]:
+    """A stack that runs for as long as this lasts; nothing is deployed yet."""
+    stack = Stack(settings)
+    try:
+        stack.start()
+        yield stack
+    finally:
+        stack.stop()

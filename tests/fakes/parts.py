@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from typing import TYPE_CHECKING
 
+from paddock.reconcile.run import Report
+
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from paddock.ports.parts import Part
 
@@ -23,3 +26,8 @@ class FakeParts:
         """Everything that was sent and not taken yet."""
         taken, self._parts = self._parts, []
         return taken
+
+
+def in_sum(reports: Iterable[Report]) -> Report:
+    """What was done in all."""
+    return Report(*map(sum, zip(astuple(Report()), *map(astuple, reports), strict=True)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
 from typing import TYPE_CHECKING, Any
 
 from paddock.errors import StoreThrottled
@@ -17,7 +16,7 @@ from paddock.ports.repository import Delete, Put
 from paddock.reconcile.fan_out import start_run
 from paddock.reconcile.instance_events import look_at_instances
 from paddock.reconcile.quotas import refresh_quotas
-from paddock.reconcile.run import Report, reconcile
+from paddock.reconcile.run import reconcile
 from paddock.service.clusters import put_cluster
 from paddock.service.create_nodes import create_nodes
 from paddock.service.manage_nodes import manage_nodes
@@ -34,7 +33,7 @@ from paddock.service.virtual_clusters import (
 from tests.fakes.clock import ManualClock
 from tests.fakes.compute import FakeCompute
 from tests.fakes.ec2 import FakeEc2
-from tests.fakes.parts import FakeParts
+from tests.fakes.parts import FakeParts, in_sum
 from tests.fakes.quotas import FakeQuotas
 from tests.fakes.repository import FakeRepository
 from tests.fakes.transitions import StrictRepository
@@ -48,6 +47,7 @@ if TYPE_CHECKING:
     from paddock.model.operation import Operation
     from paddock.model.virtual_cluster import VirtualCluster
     from paddock.ports.repository import Record
+    from paddock.reconcile.run import Report
     from paddock.service.manage_nodes import NodeResult
     from paddock.service.node_plan import Added
 
@@ -148,11 +148,8 @@ class World:
         """One whole run of the reconciler, all of its parts added up."""
         parts = FakeParts()
         start_run(self.repository, self.compute, parts, self.quotas, self.clock)
-        total = Report()
-        for part in parts.take():
-            done = reconcile(self.repository, self.compute, self.workflows, self.clock, part)
-            total = Report(*(a + b for a, b in zip(astuple(total), astuple(done), strict=True)))
-        return total
+        ports = self.repository, self.compute, self.workflows, self.clock
+        return in_sum(reconcile(*ports, part) for part in parts.take())
 
     def hear(self, *instance_ids: str, interrupted: Collection[str] = ()) -> int:
         """EC2 tells of its instances, in one batch."""

@@ -22,8 +22,9 @@ from paddock.reconcile.fan_out import fan_out
 from paddock.reconcile.run import Report, reconcile
 from tests.emulator.client import Client
 from tests.fakes import invariants
-from tests.fakes.parts import FakeParts
+from tests.fakes.parts import FakeParts, in_sum
 from tests.fakes.world import World
+from tests.integration.story import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from paddock.ports.repository import Record
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
 
 # Past every time of grace of the reconciler, and before the deadline of any operation.
 AHEAD_NS = 20 * 60 * SECOND_NS
-PATIENCE_SECONDS = 120
 
 KINDS: dict[str, type[Record]] = {
     "CLUSTERS": Cluster,
@@ -67,11 +67,7 @@ def reconcile_ahead(stack: Stack) -> Report:
     workflows = StepFunctionsWorkflows(stack.aws("stepfunctions"), stack.output("StateMachineArn"))
     clock, parts = ClockAhead(), FakeParts()
     fan_out(repository, compute, parts)
-    total = Report()
-    for part in parts.take():
-        done = reconcile(repository, compute, workflows, clock, part)
-        total = Report(*(a + b for a, b in zip(astuple(total), astuple(done), strict=True)))
-    return total
+    return in_sum(reconcile(repository, compute, workflows, clock, part) for part in parts.take())
 
 
 def settle(stack: Stack) -> Report:
@@ -80,7 +76,7 @@ def settle(stack: Stack) -> Report:
     until = time.monotonic() + PATIENCE_SECONDS
     while True:
         done = reconcile_ahead(stack)
-        total = Report(*(a + b for a, b in zip(astuple(total), astuple(done), strict=True)))
+        total = in_sum([total, done])
         if not any(astuple(done)):
             return total
         time.sleep(0.5)

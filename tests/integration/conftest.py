@@ -8,12 +8,13 @@ import pytest
 
 from tests.emulator.processes import free_port
 from tests.emulator.reset import LOCAL
-from tests.emulator.stack import Settings, Stack
+from tests.emulator.stack import Settings, started
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from tests.emulator.client import Client
+    from tests.emulator.stack import Stack
 
 DL_QUOTA = {"L-6E869C2A": 192}
 
@@ -31,15 +32,11 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         simulator={"boot_seconds": 0.05, "terminate_seconds": 0.05},
         parameters={"Reconciliation": "DISABLED"},
     )
-    running = Stack(settings)
-    try:
-        running.start()
+    with started(settings) as running:
         # Of a family that one test alone uses, so that it holds no other, whoever calls the reconciler first.
         running.ec2_control("quotas", values=DL_QUOTA)
         running.deploy()
         yield running
-    finally:
-        running.stop()
 
 
 @pytest.fixture(scope="session")

@@ -18,7 +18,7 @@ import pytest
 
 from tests.emulator.processes import free_port
 from tests.emulator.reset import LOCAL
-from tests.emulator.stack import Settings, Stack
+from tests.emulator.stack import Settings, started
 from tests.fakes import invariants
 from tests.integration.aftermath import broken, photograph, settle
 from tests.integration.story import bucket, create, new_cluster
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from tests.emulator.client import Client, Reply
+    from tests.emulator.stack import Stack
 
 SOAK_SECONDS = int(os.environ.get("SOAK_SECONDS", "60"))
 CLIENTS = 8
@@ -60,14 +61,10 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         simulator={"boot_seconds": 0.2, "terminate_seconds": 0.2, "describe_lag_seconds": 0.1},
         parameters={"Reconciliation": "DISABLED"},
     )
-    running = Stack(settings)
-    try:
-        running.start()
+    with started(settings) as running:
         running.deploy()
         hold_back(running)
         yield running
-    finally:
-        running.stop()
 
 
 def hold_back(stack: Stack) -> None:
