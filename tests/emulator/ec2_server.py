@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 DOORS = frozenset(
     {
-        *("advance", "capacity", "configure", "end", "fail_next", "lose", "protect", "quotas", "reset"),
-        *("templates", "zones"),
+        *("advance", "boot", "capacity", "configure", "end", "fail_next", "lose", "protect", "quotas"),
+        *("reset", "templates", "zones"),
     }
 )
 SAVE_SECONDS = 0.5

@@ -241,6 +241,13 @@ class FakeEc2:
         with self._changing():
             self._state.ahead_seconds += seconds
 
+    def boot(self) -> None:
+        """What boots has booted now."""
+        with self._changing():
+            now = self._now()
+            for record in self._state.instances.values():
+                record.running_at = min(record.running_at, now)
+
     def reset(self) -> None:
         """Forget everything but the numbers given out, so that no id is ever used twice."""
         with self._changing():

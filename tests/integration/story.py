@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from paddock.model.operation import SECOND_NS
+from paddock.reconcile.orphans import ORPHAN_GRACE_NS
 from tests.emulator.stack import STACK_NAME
 from tests.emulator.template import ROOT
 from tests.fakes.world import bucket, nodearray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from tests.emulator.client import Client, Reply
     from tests.emulator.stack import Stack
@@ -81,6 +84,16 @@ def eventually(what: Callable[[], bool]) -> None:
     while not what():
         assert time.monotonic() < until
         time.sleep(0.1)
+
+
+@contextmanager
+def long_ago(stack: Stack) -> Iterator[None]:
+    """What is launched meanwhile is old enough to be ended as an orphan."""
+    stack.ec2_control("advance", seconds=-ORPHAN_GRACE_NS / SECOND_NS)
+    try:
+        yield
+    finally:
+        stack.ec2_control("advance", seconds=ORPHAN_GRACE_NS / SECOND_NS)
 
 
 def physical_id(stack: Stack, logical_id: str) -> str:

@@ -114,7 +114,7 @@ def test_killed_and_started_again_an_operation_ends_and_launches_nothing_twice(t
         assert photograph(stack).repository.requests("lost") == []
         done = reconcile_ahead(stack)
         assert (done.resumed, done.orphans) == (1, 2)
-        stack.ec2_control("advance", seconds=SLOW_SECONDS)
+        stack.ec2_control("boot")
         settle(stack)
         ended = photograph(stack).operation(kept)
         assert (ended.state, ended.succeeded) == (OperationState.SUCCEEDED, 3)
@@ -144,7 +144,7 @@ def test_a_workflow_that_is_stopped_is_started_again_and_counts_right(client: Cl
         executions = stack.aws("stepfunctions")
         machine = stack.output("StateMachineArn").replace(":stateMachine:", ":execution:")
         executions.stop_execution(executionArn=f"{machine}:{operation}-1")
-        stack.ec2_control("advance", seconds=SLOW_SECONDS)
+        stack.ec2_control("boot")
         assert client.get(f"/operations/{operation}").json()["state"] == "Running"
         reconcile_ahead(stack)
     finally:
@@ -170,7 +170,7 @@ def test_functions_that_are_killed_at_any_moment_leave_nothing_undone(client: Cl
         eventually(lambda: are_killed(3))
         eventually(lambda: launched_for(stack, operation) == 5)
         eventually(lambda: are_killed(5))
-        stack.ec2_control("advance", seconds=SLOW_SECONDS)
+        stack.ec2_control("boot")
         kill_workers(stack)
     finally:
         stack.ec2_control("configure", boot_seconds=0.05)

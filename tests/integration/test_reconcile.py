@@ -8,13 +8,12 @@ from uuid import uuid4
 
 import pytest
 
-from paddock.model.operation import SECOND_NS
-from paddock.reconcile.orphans import ORPHAN_GRACE_NS
 from tests.integration.story import (
     ENDED,
     INTERRUPTED,
     eventually,
     finished,
+    long_ago,
     new_cluster,
     nodes,
     only_bucket,
@@ -51,10 +50,9 @@ def test_an_instance_without_a_node_is_ended_also_where_its_cluster_is_gone(
     client: Client, stack: Stack
 ) -> None:
     cluster, deployment = new_cluster(client), stack.output("TableName")
-    stack.ec2_control("advance", seconds=-ORPHAN_GRACE_NS / SECOND_NS)
-    lost = [launch(stack, deployment, name) for name in (cluster, f"gone-{uuid4().hex[:8]}")]
-    foreign = launch(stack, "another", cluster)
-    stack.ec2_control("advance", seconds=ORPHAN_GRACE_NS / SECOND_NS)
+    with long_ago(stack):
+        lost = [launch(stack, deployment, name) for name in (cluster, f"gone-{uuid4().hex[:8]}")]
+        foreign = launch(stack, "another", cluster)
     stack.invoke("Reconcile", {})
     eventually(lambda: all(state(stack, one) == "terminated" for one in lost))
     assert state(stack, foreign) == "running"

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from paddock.adapters.dynamodb.items import from_item, to_item
 from paddock.model.operation import SECOND_NS, Operation
-from paddock.reconcile.orphans import ORPHAN_GRACE_NS
 from paddock.reconcile.resume import REQUEST_GRACE_NS
 from tests.integration.story import (
     create,
     eventually,
     finished,
+    long_ago,
     new_cluster,
     nodes,
     only_bucket,
@@ -86,9 +86,8 @@ def test_after_a_restore_what_ran_then_runs_to_its_end_and_launches_nothing_twic
     assert finished(client, operation_id)["state"] == "Succeeded"
     launched = instances(client, cluster, f"operation={operation_id}")
     end(client, cluster, ended["NodeId"])
-    stack.ec2_control("advance", seconds=-ORPHAN_GRACE_NS / SECOND_NS)
-    ready_nodes(client, cluster, 1)
-    stack.ec2_control("advance", seconds=ORPHAN_GRACE_NS / SECOND_NS)
+    with long_ago(stack):
+        ready_nodes(client, cluster, 1)
     assert alive(stack, cluster) == 5
 
     put_in_place(stack, restored)
