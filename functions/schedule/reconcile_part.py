@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from paddock import bootstrap
-from paddock.observability import Metric, count, logger, observed
+from paddock.observability import Metric, about, count, logger, observed
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -34,7 +34,7 @@ METRICS = {
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  # noqa: ARG001
     """Do the one part that the queue hands out at a time; answers what was done."""
     [record] = event["Records"]
-    logger.append_keys(**json.loads(record["body"]))
+    about(**json.loads(record["body"]))
     report = asdict(bootstrap.reconcile(record["body"]))
     for name, number in report.items():
         count(METRICS[name], number)

@@ -210,6 +210,8 @@ class Stack:
             "TMPDIR": str(directory / "tmp"),
             "SAM_CLI_TELEMETRY": "0",
             "SAM_CLI_POLL_DELAY": "0.2",
+            # There is nobody here who takes traces.
+            "POWERTOOLS_TRACE_DISABLED": "true",
             # Read by layers/dependencies/Makefile: functions run on this Python.
             "LAYER_TARGET": "host",
             "HOST_PYTHON": sys.executable,

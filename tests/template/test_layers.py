@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.metadata
+import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -26,6 +28,35 @@ for handler in sys.argv[2].split(","):
     assert callable(getattr(importlib.import_module(module), name)), handler
 strangers = {"moto", "ministack", "samcli", "pytest", "yaml"} & set(sys.modules)
 assert not strangers, strangers
+"""
+
+
+TRACE = """
+import sys
+sys.path[:0] = sys.argv[1].split(":")
+import boto3
+from botocore.exceptions import ClientError
+from botocore.stub import Stubber
+from paddock.observability import about, observed
+
+client = boto3.client("dynamodb", aws_access_key_id="test", aws_secret_access_key="test")
+stubber = Stubber(client)
+stubber.add_client_error("list_tables", "ThrottlingException")
+stubber.activate()
+
+class Context:
+    function_name, memory_limit_in_mb, aws_request_id = "function", 1024, "request"
+    invoked_function_arn = "arn"
+
+@observed
+def handler(event, context):
+    about(cluster="demo")
+    try:
+        client.list_tables()
+    except ClientError:
+        return {"password": "secret"}
+
+handler({}, Context())
 """
 
 
@@ -56,28 +87,60 @@ def host_layer(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build("host", tmp_path_factory.mktemp("host") / "layer")
 
 
-def test_the_layers_alone_carry_every_handler(host_layer: Path, tmp_path: Path) -> None:
-    """A clean interpreter without this environment's packages, but for what the runtime brings."""
-    runtime = tmp_path / "runtime"
-    runtime.mkdir()
+@pytest.fixture(scope="module")
+def lambda_path(host_layer: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """What is imported from on AWS: the layers, the functions, and what the runtime brings."""
+    runtime = tmp_path_factory.mktemp("runtime")
     installed = Path(str(importlib.metadata.distribution("boto3").locate_file("")))
     for name in RUNTIME_PACKAGES:
         (runtime / name).symlink_to(installed / name)
     path = [host_layer, ROOT / "layers/shared/python", ROOT / "functions", runtime]
-    handlers = [
-        resource["Properties"]["Handler"]
-        for resource in load_template()["Resources"].values()
-        if resource["Type"] == "AWS::Serverless::Function"
-    ]
+    return ":".join(map(str, path))
+
+
+def run(script: str, *arguments: str, **variables: str) -> None:
+    """Run it in a clean interpreter, without this environment's packages."""
     names = ("TABLE_NAME", "STATE_MACHINE_ARN", "DEFAULT_CLUSTER", "AWS_REGION", "AWS_DEFAULT_REGION")
     result = subprocess.run(
-        [sys.executable, "-I", "-S", "-B", "-c", IMPORT_ALL, ":".join(map(str, path)), ",".join(handlers)],
-        env={"PATH": os.environ["PATH"], **dict.fromkeys(names, "us-east-1")},
+        [sys.executable, "-I", "-S", "-B", "-c", script, *arguments],
+        env={"PATH": os.environ["PATH"], **dict.fromkeys(names, "us-east-1"), **variables},
         capture_output=True,
         text=True,
         check=False,
     )
     assert result.returncode == 0, result.stderr
+
+
+def test_the_layers_alone_carry_every_handler(lambda_path: str) -> None:
+    handlers = [
+        resource["Properties"]["Handler"]
+        for resource in load_template()["Resources"].values()
+        if resource["Type"] == "AWS::Serverless::Function"
+    ]
+    run(IMPORT_ALL, lambda_path, ",".join(handlers))
+
+
+def test_a_trace_names_what_it_is_about_and_each_call_to_aws_but_no_answer(
+    lambda_path: str, tmp_path: Path
+) -> None:
+    """As X-Ray's daemon hears it, which on AWS is there by itself."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as daemon:
+        daemon.bind(("127.0.0.1", 0))
+        daemon.settimeout(10)
+        run(
+            TRACE,
+            lambda_path,
+            LAMBDA_TASK_ROOT=str(tmp_path),
+            AWS_XRAY_DAEMON_ADDRESS=f"127.0.0.1:{daemon.getsockname()[1]}",
+            _X_AMZN_TRACE_ID="Root=1-5759e988-bd862e3fe1be46a994272793;Parent=53995c3f42cd8ad8;Sampled=1",
+        )
+        documents = [daemon.recv(65_536).decode().partition("\n")[2] for _ in range(2)]
+    call, handled = map(json.loads, documents)
+    assert (call["name"], call["aws"]["operation"]) == ("dynamodb", "ListTables")
+    assert [one["type"] for one in call["cause"]["exceptions"]] == ["ThrottlingException"]
+    assert call["parent_id"] == handled["id"]
+    assert handled["annotations"]["cluster"] == "demo"
+    assert "secret" not in documents[1]
 
 
 def test_the_layer_for_aws_is_made_for_the_templates_runtime(tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
-"""The logger and the metrics of all functions. Loggers of the package's modules are its children.
+"""The logger, the metrics and the traces of all functions. Loggers of the package's modules are its children.
 
 Metrics are lines of the log that CloudWatch reads (its embedded metric format), so they cost no call. What an
-invocation counts is written once, at its end.
+invocation counts is written once, at its end. A trace has a segment for each call to AWS, which tells how
+long it took and how it failed.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from enum import StrEnum
 from functools import wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from aws_lambda_powertools import Logger
+from aws_lambda_powertools import Logger, Tracer
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
 if TYPE_CHECKING:
@@ -53,8 +54,16 @@ class Metric(StrEnum):
 
 
 logger = Logger(service="paddock")
+tracer = Tracer(service="paddock", patch_modules=["botocore"])
 # By cluster; that of all of them together has no name.
 _pending: dict[str, EphemeralMetrics] = {}
+
+
+def about(**ids: str) -> None:
+    """Say what an invocation is about, in all further lines of its log, and in its trace to find it by."""
+    logger.append_keys(**ids)
+    for key, value in ids.items():
+        tracer.put_annotation(key, value)
 
 
 def count(metric: Metric, number: float = 1, *, cluster: str = "") -> None:
@@ -74,6 +83,7 @@ def observed(
 ) -> Callable[[dict[str, Any], LambdaContext], Answer]:
     """Make a Lambda handler that names the request in its log, and writes its metrics even if it fails."""
 
+    @tracer.capture_lambda_handler(capture_response=False)
     @wraps(handler)
     def measured(event: dict[str, Any], context: LambdaContext) -> Answer:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-from paddock.observability import Metric, count, logger, observed
+from paddock.observability import Metric, about, count, logger, observed
 from paddock.service.steps.outcome import Next
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ def task(step: Callable[[str, int], Outcome]) -> Handler:
     @observed
     def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  # noqa: ARG001
         operation_id, polls = event["operationId"], event["polls"]
-        logger.append_keys(operation_id=operation_id)
+        about(operation_id=operation_id)
         outcome = step(operation_id, polls)
         if outcome.orphans:
             count(Metric.INSTANCES_LEAKED, outcome.orphans)

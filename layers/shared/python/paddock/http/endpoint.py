@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.errors import Busy, PaddockError, RevisionConflict
 from paddock.http.request import Request
-from paddock.observability import Metric, count, logger, observed
+from paddock.observability import Metric, about, count, logger, observed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -27,7 +27,7 @@ _COUNTED: Mapping[type[PaddockError], Metric] = {
 }
 
 
-# Under which key each id of a path stands in the log, everywhere.
+# Under which key each id of a path stands in the log and in traces, everywhere.
 _IDS = {"cluster": "cluster", "operation_id": "operation", "virtual_cluster": "virtualCluster"}
 
 
@@ -39,9 +39,7 @@ def endpoint(surface: Surface) -> Callable[[Callable[[Request], Reply]], Handler
         @observed
         def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  # noqa: ARG001
             request = Request(event)
-            logger.append_keys(
-                **{key: request.path(name) for key, name in _IDS.items() if request.path(name)}
-            )
+            about(**{key: request.path(name) for key, name in _IDS.items() if request.path(name)})
             began = perf_counter()
             try:
                 reply = answer(request)
