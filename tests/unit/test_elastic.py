@@ -272,6 +272,40 @@ def test_however_often_nodes_are_lost_each_is_replaced_at_once() -> None:
     assert invariants.at_rest(world) == []
 
 
+def test_lost_nodes_that_nobody_knows_by_name_do_not_pile_up() -> None:
+    """Those that were launched for virtual clusters go; whoever created the others looks for their status."""
+    world = make(1)
+    [created] = world.nodes()
+    world.drive(world.operation(world.want("vc", a=3).operation_id))
+    for node in world.nodes():
+        world.ec2.end(node.instance_id)
+    pass_minutes(world, 3)
+    by_status = {node.status: node.name for node in world.nodes() if node.status is not NodeStatus.READY}
+    assert by_status == {NodeStatus.FAILED: created.name}
+    assert size(world.held("vc")) == 3
+    assert len(world.nodes()) == 4
+    assert invariants.at_rest(world) == []
+
+
+def test_a_lost_node_is_kept_as_long_as_the_operation_runs_that_launched_it() -> None:
+    world = make()
+    identity = world.want("vc", a=2).operation_id
+    world.step("launch", identity, 0)
+    world.clock.advance(MINUTE)
+    world.step("poll", identity, 1)
+    lost, _ = world.nodes()
+    world.ec2.end(lost.instance_id)
+    for _ in range(2):
+        world.clock.advance(MINUTE)
+        world.reconcile()
+    assert [node.status for node in world.nodes() if node.id == lost.id] == [NodeStatus.FAILED]
+    world.step("finish", identity, 1)
+    assert (world.operation(identity).succeeded, world.operation(identity).failed) == (1, 1)
+    world.settle()
+    assert [node.status for node in world.nodes()] == [NodeStatus.READY] * 2
+    assert invariants.at_rest(world) == []
+
+
 @pytest.mark.parametrize("interrupted", [False, True])
 def test_what_ec2_tells_heals_at_once(interrupted: bool) -> None:
     world = World(nodearray("ondemand", bucket("c7i-large", templateId="a"), interruptible=True))

@@ -66,7 +66,8 @@ class Node:
     ``unseen_since`` is when the cloud first failed to show its instance, in a row. A ``fixed`` node stays as
     Off when its instance has ended. ``replaced_instance_id`` is an instance that must end before another is
     launched. ``managed_by`` is the last operation that took hold of the node, begun at ``managed_at``;
-    ``launcher`` the one that gets it an instance.
+    ``launcher`` the one that gets it an instance. A ``provisioned`` node was launched for a virtual cluster,
+    and nobody knows it by name.
     """
 
     id: str
@@ -96,6 +97,7 @@ class Node:
     virtual_cluster: str = ""
     claim_changed_at: int = 0
     created_at: int = 0
+    provisioned: bool = False
     launched_at: int = 0
     ready_at: int = 0
     unseen_since: int = 0

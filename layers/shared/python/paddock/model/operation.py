@@ -181,6 +181,7 @@ class Operation:
                 placement_group_id=group.placement_group_id,
                 virtual_cluster=group.virtual_cluster,
                 claim_changed_at=self.start_time if group.virtual_cluster else 0,
+                provisioned=bool(group.virtual_cluster),
                 request_id=self.request_id,
                 keep_alive=group.keep_alive,
                 fixed=group.fixed,

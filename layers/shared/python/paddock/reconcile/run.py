@@ -15,8 +15,8 @@ from paddock.ports.repository import WriteConflictError
 from paddock.reconcile.claims import release_stale_claims
 from paddock.reconcile.counters import mend
 from paddock.reconcile.expire import expire, is_stuck
-from paddock.reconcile.failed_launches import forget_failed_launches
 from paddock.reconcile.idle import end_idle
+from paddock.reconcile.left_over import forget_left_over
 from paddock.reconcile.observe import is_watched, observe
 from paddock.reconcile.orphans import end_orphans
 from paddock.reconcile.resume import resume
@@ -128,8 +128,8 @@ def _reconcile_cluster(
             report.orphans += end_orphans(repository, compute, clock, cluster, instances, nodes)
     with _step("claims", report, part):
         report.released += release_stale_claims(repository, clock, nodes)
-    with _step("failed launches", report, part):
-        forget_failed_launches(repository, clock, cluster, nodes)
+    with _step("left-over nodes", report, part):
+        forget_left_over(repository, clock, cluster, nodes)
     with _step("idle nodes", report, part):
         report.idle += end_idle(repository, workflows, clock, cluster, nodes)
     with _step("placement groups", report, part):

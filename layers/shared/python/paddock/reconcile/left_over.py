@@ -1,0 +1,33 @@
+"""Left-over nodes: those that were launched for a virtual cluster and have failed are forgotten.
+
+Nobody else knows them by name, so nobody would ever end them. The virtual cluster's history tells what became
+of them, and others take their place.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paddock.model.node import NodeStatus
+from paddock.service.settling import forget_failed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paddock.model.node import Node
+    from paddock.ports.clock import Clock
+    from paddock.ports.repository import Repository
+
+
+def is_left_over(node: Node) -> bool:
+    """Whether the node has failed, has no instance, and has not been launched again at anyone's wish."""
+    failed = node.status is NodeStatus.FAILED and not node.counted
+    return node.provisioned and failed and node.is_wanted and node.launcher == node.operation_id
+
+
+def forget_left_over(repository: Repository, clock: Clock, cluster: str, nodes: Sequence[Node]) -> None:
+    """Forget those of these nodes that are left over, unless their operation runs: it counts by them."""
+    left = [node for node in nodes if is_left_over(node)]
+    operations = {one: repository.operation(one) for one in {node.operation_id for node in left}}
+    running = {one for one, operation in operations.items() if operation is not None and operation.is_running}
+    forget_failed(repository, clock, cluster, [node.id for node in left if node.operation_id not in running])
