@@ -67,11 +67,16 @@ def test_what_ec2_tells_is_heard_within_seconds(client: Client, stack: Stack) ->
     eventually(lambda: statuses(client, cluster) == ["Failed"])
 
 
-def test_a_node_whose_spot_instance_will_be_interrupted_is_ended(client: Client, stack: Stack) -> None:
+def test_a_node_whose_spot_instance_will_be_interrupted_leaves_and_its_work_has_time(
+    client: Client, stack: Stack
+) -> None:
     cluster = new_cluster(client, interruptible=True)
     [leaving, staying] = ready_nodes(client, cluster, 2)
     for _ in range(2):
         tell(stack, INTERRUPTED, leaving["InstanceId"])
+    eventually(lambda: statuses(client, cluster) == ["Terminating", "Ready"])
+    assert state(stack, leaving["InstanceId"]) == "running"
+    stack.ec2_control("end", instance_id=leaving["InstanceId"])
     eventually(lambda: [node["NodeId"] for node in nodes(client, cluster)] == [staying["NodeId"]])
 
 

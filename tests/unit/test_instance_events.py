@@ -10,7 +10,8 @@ import pytest
 
 from paddock.errors import ComputeThrottled, StoreThrottled
 from paddock.model.node import NodeStatus
-from paddock.model.operation import Action, OperationState
+from paddock.model.operation import SECOND_NS, Action, OperationState
+from paddock.reconcile.instance_events import NOTICE_NS
 from schedule.instance_events import handler
 from tests.fakes import invariants
 from tests.fakes.api import Context, serve
@@ -106,6 +107,34 @@ def test_a_node_that_will_be_interrupted_is_ended_by_one_operation() -> None:
     assert world.operation(operation.id).state is OperationState.SUCCEEDED
     assert world.nodes() == [staying]
     assert world.hear(interrupted=[leaving.instance_id]) == 0
+    assert invariants.at_rest(world) == []
+
+
+def test_work_on_a_node_that_will_be_interrupted_keeps_its_two_minutes() -> None:
+    world = World(SPOT)
+    leaving, staying = world.ready(2, array="spot")
+    world.hear(interrupted=[leaving.instance_id])
+    [operation] = [one for one in invariants.operations(world) if one.action is Action.TERMINATE]
+    for _ in range(2):
+        world.step("terminate", operation.id)
+        assert len(world.alive()) == 2
+        world.clock.advance(NOTICE_NS / SECOND_NS / 2)
+    world.step("terminate", operation.id)
+    world.clock.advance(ENDED)
+    assert world.alive() == {staying.instance_id}
+
+
+def test_whoever_ends_a_node_that_will_be_interrupted_does_not_wait() -> None:
+    world = World(SPOT)
+    [leaving] = world.ready(1, array="spot")
+    world.hear(interrupted=[leaving.instance_id])
+    operation, [result] = world.terminate(ids=[leaving.id])
+    assert result.error == ""
+    world.step("terminate", operation.id)
+    world.clock.advance(ENDED)
+    assert world.alive() == set()
+    world.drive_all()
+    assert world.nodes() == []
     assert invariants.at_rest(world) == []
 
 

@@ -97,8 +97,8 @@ class Operation:
     document) are the nodes of any other action. ``total`` counts the nodes it is about; ``errors`` holds a
     reason for each that cannot be changed now. ``forced``: neither KeepAlive nor a virtual cluster holds
     nodes back; ``takes_from`` names one that does not, ``EVERY_VIRTUAL_CLUSTER`` that none does.
-    ``launched_to``: none of so many of its nodes is still to be launched. ``attempt`` counts
-    workflow executions.
+    ``not_before``: until then it leaves instances alone. ``launched_to``: none of so many of its nodes is
+    still to be launched. ``attempt`` counts workflow executions.
     """
 
     id: str
@@ -117,6 +117,7 @@ class Operation:
     node_ids: dict[str, str] = field(default_factory=dict)
     forced: bool = False
     takes_from: str = ""
+    not_before: int = 0
     batch: LaunchBatch | None = None
     batches: int = 0
     launched_to: int = 0

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from paddock.model.identity import derived_operation_id
-from paddock.model.operation import Action
+from paddock.model.operation import SECOND_NS, Action
 from paddock.ports.compute import InstanceState
 from paddock.ports.repository import WriteConflictError
 from paddock.reconcile.observe import observe
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from paddock.ports.workflows import Workflows
 
 logger = logging.getLogger(__name__)
+
+# Of the two minutes that work has to come to an end, less than what a warning takes to get here.
+NOTICE_NS = 105 * SECOND_NS
 
 
 @dataclass(slots=True)
@@ -116,9 +119,14 @@ def _nodes(repository: Repository, cluster: str, operation_id: str) -> Sequence[
 
 
 def _end(repository: Repository, workflows: Workflows, clock: Clock, nodes: Sequence[Node]) -> None:
-    """Terminate the nodes by an operation whose id follows from their instances: it is begun once."""
+    """Terminate the nodes by an operation whose id follows from their instances: it is begun once.
+
+    They serve no more from now on, and the work that they have keeps the time that EC2 gives it.
+    """
     instances = ",".join(sorted(node.instance_id for node in nodes))
     identity = derived_operation_id(nodes[0].operation_id, f"interrupted {instances}")
     with suppress(WriteConflictError):
         ids = [node.id for node in nodes]
-        begin_forced(repository, workflows, clock, nodes[0].cluster, identity, Action.TERMINATE, ids)
+        begin_forced(
+            repository, workflows, clock, nodes[0].cluster, identity, Action.TERMINATE, ids, NOTICE_NS
+        )

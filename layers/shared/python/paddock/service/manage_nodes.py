@@ -166,12 +166,16 @@ def begin_forced(
     operation_id: str,
     action: Action,
     node_ids: Collection[str],
+    notice_ns: int = 0,
 ) -> None:
     """Begin an operation of Paddock's own on these nodes, which nothing holds back.
 
-    Raises ``WriteConflictError`` where an operation of this id exists.
+    It takes hold of them at once, and of their instances after the notice. Raises ``WriteConflictError``
+    where an operation of this id exists.
     """
-    operation = new_operation(clock.now(), cluster, operation_id, action, node_ids, forced=True)
+    now = clock.now()
+    operation = new_operation(now, cluster, operation_id, action, node_ids, forced=True)
+    operation = replace(operation, not_before=now + notice_ns if notice_ns else 0)
     repository.commit(Put(operation, was=None))
     mark(repository, clock, operation)
     start(workflows, operation)
