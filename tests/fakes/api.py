@@ -53,6 +53,7 @@ def serve(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         ("clock", world.clock),
         ("repository", world.repository),
         ("compute", world.compute),
+        ("patient_compute", world.compute),
         ("workflows", world.workflows),
         ("account_quotas", world.quotas),
         ("parts", FakeParts()),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 
+from paddock import bootstrap
 from paddock.model.operation import SECOND_NS
 from paddock.service.claims import CLAIM_GRACE_NS
 from tests.emulator.template import ROOT, TEMPLATE, load_template
@@ -39,6 +41,22 @@ def test_no_function_that_claims_nodes_outlives_its_claims() -> None:
         RESOURCES[name]["Properties"].get("Timeout", GLOBALS["Timeout"]) * SECOND_NS for name in claiming
     ]
     assert max(timeouts) <= CLAIM_GRACE_NS / 2
+
+
+def test_a_cloud_that_hangs_is_told_before_any_function_is_cut_off() -> None:
+    calling = [
+        (name, one["Properties"])
+        for name, one in RESOURCES.items()
+        if one["Type"] == "AWS::Serverless::Function"
+        and "ec2:" in json.dumps(one["Properties"].get("Policies"))
+    ]
+    assert len(calling) >= 8
+    for name, properties in calling:
+        config: Any = bootstrap._LARGE_CALLS if name in ("Launch", "Terminate") else bootstrap._EC2_CALLS
+        attempts = config.retries["total_max_attempts"]
+        # Between attempts botocore waits for up to 1, 2, 4, … seconds.
+        longest = config.read_timeout * attempts + sum(2**number for number in range(attempts - 1))
+        assert longest < properties.get("Timeout", GLOBALS["Timeout"])
 
 
 def test_the_index_is_sparse_and_holds_keys_alone() -> None:

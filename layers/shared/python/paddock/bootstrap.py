@@ -61,8 +61,12 @@ if TYPE_CHECKING:
 
 # Short enough that an API function can try several times within API Gateway's 29 seconds.
 _API_CALLS = Config(connect_timeout=2, read_timeout=8, retries={"mode": "standard", "total_max_attempts": 3})
-# EC2 launches take their time, and an answer that is given up on is an answer lost.
-_EC2_CALLS = Config(connect_timeout=3, read_timeout=40, retries={"mode": "standard", "total_max_attempts": 3})
+# An EC2 that hangs must be told from a slow one before the function is cut off.
+_EC2_CALLS = Config(connect_timeout=2, read_timeout=7, retries={"mode": "standard", "total_max_attempts": 3})
+# Changes of a thousand instances take their time, and an answer that is given up on is an answer lost.
+_LARGE_CALLS = Config(
+    connect_timeout=2, read_timeout=40, retries={"mode": "standard", "total_max_attempts": 2}
+)
 
 
 @cache
@@ -94,8 +98,18 @@ def workflows() -> Workflows:
 @cache
 def compute() -> Compute:
     """The cloud."""
+    return _ec2(_EC2_CALLS)
+
+
+@cache
+def patient_compute() -> Compute:
+    """The cloud, for those who change many instances at once."""
+    return _ec2(_LARGE_CALLS)
+
+
+def _ec2(config: Config) -> Compute:
     # Instances belong to the table that has their records, and to no other in the account.
-    return Ec2Compute(boto3.client("ec2", config=_EC2_CALLS), settings().table_name)
+    return Ec2Compute(boto3.client("ec2", config=config), settings().table_name)
 
 
 @cache
@@ -227,12 +241,12 @@ def delete_virtual_cluster(
 
 def launch_step(operation_id: str, polls: int) -> Outcome:
     """See ``steps.launch``."""
-    return launch.launch(repository(), compute(), clock(), operation_id, polls)
+    return launch.launch(repository(), patient_compute(), clock(), operation_id, polls)
 
 
 def terminate_step(operation_id: str, polls: int) -> Outcome:
     """See ``steps.terminate``."""
-    return terminate.terminate(repository(), compute(), clock(), operation_id, polls)
+    return terminate.terminate(repository(), patient_compute(), clock(), operation_id, polls)
 
 
 def poll_step(operation_id: str, polls: int) -> Outcome:
