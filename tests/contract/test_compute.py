@@ -11,7 +11,7 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from paddock.adapters.ec2 import Ec2Compute
+from paddock.adapters.ec2 import Ec2Compute, group_name
 from paddock.errors import ComputeThrottled, ComputeUnavailable, LaunchRefused
 from paddock.ports.compute import (
     InstanceState,
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from paddock.ports.compute import Compute
 
 UNKNOWN = "i-0123456789abcdef0"
+RING = group_name(DEPLOYMENT, "ring")
 EAST, WEST = "subnet-0000000000000000e", "subnet-0000000000000000f"
 CAPACITY_CODES = (
     "InsufficientInstanceCapacity",
@@ -286,12 +287,12 @@ def test_a_fault_that_only_the_overrides_report_refuses_the_launch(cloud: Cloud)
 def test_a_placement_group_is_made_on_first_use_and_shared_after(cloud: Cloud) -> None:
     cloud.launch(2, placement_group="ring")
     cloud.launch(2, placement_group="ring", attempt=1)
-    assert cloud.records("group") == ["ring"] * 4
+    assert cloud.records("group") == [RING] * 4
     assert len(set(cloud.records("zone"))) == 1
 
 
 def test_a_placement_group_that_another_made_is_used(cloud: Cloud) -> None:
-    cloud.ec2.call("CreatePlacementGroup", {"GroupName": "ring", "Strategy": "cluster"})
+    cloud.ec2.call("CreatePlacementGroup", {"GroupName": RING, "Strategy": "cluster"})
     assert len(cloud.launch(2, placement_group="ring")) == 2
 
 
@@ -317,7 +318,7 @@ def test_a_placement_group_deleted_behind_our_back_is_made_again_by_the_next_lau
     ids = cloud.launch(1, placement_group="ring")
     cloud.compute.terminate(ids)
     cloud.clock.advance(20)
-    cloud.ec2.call("DeletePlacementGroup", {"GroupName": "ring"})
+    cloud.ec2.call("DeletePlacementGroup", {"GroupName": RING})
     assert len(cloud.launch(1, placement_group="ring", attempt=1)) == 1
 
 
@@ -333,8 +334,10 @@ def test_an_empty_placement_group_is_deleted_and_then_unknown(cloud: Cloud) -> N
     ids = cloud.launch(2, placement_group="ring")
     cloud.compute.terminate(ids)
     cloud.clock.advance(20)
+    cloud.ec2.fail_next("DeletePlacementGroup", "UnauthorizedOperation")
+    assert not cloud.compute.delete_placement_group("ring")
     assert cloud.compute.delete_placement_group("ring")
-    assert "ring" not in cloud.ec2.snapshot()["groups"]
+    assert RING not in cloud.ec2.snapshot()["groups"]
     assert cloud.compute.delete_placement_group("ring")
     assert cloud.compute.delete_placement_group("never/there was")
     assert len(cloud.launch(1, placement_group="ring", attempt=1)) == 1
@@ -345,7 +348,7 @@ def test_a_placement_group_in_use_is_left_as_it_is(cloud: Cloud) -> None:
     assert not cloud.compute.delete_placement_group("ring")
     cloud.compute.terminate(ids)
     assert not cloud.compute.delete_placement_group("ring")
-    assert "ring" in cloud.ec2.snapshot()["groups"]
+    assert RING in cloud.ec2.snapshot()["groups"]
     cloud.clock.advance(20)
     assert cloud.compute.delete_placement_group("ring")
 

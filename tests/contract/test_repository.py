@@ -270,6 +270,7 @@ def test_what_is_not_there_is_not_found(repository: Repository) -> None:
     assert repository.virtual_cluster("vc") is None
     for found in (
         repository.clusters(),
+        repository.cluster_names(),
         repository.nodes("demo"),
         repository.nodes_made_by(operation()),
         repository.nodes_by_id("demo", [node().id]),
@@ -402,6 +403,7 @@ def test_clusters_come_by_name(repository: Repository) -> None:
     names = ["b", "a", "demo 2", "demo", "Z", "demo2"]
     store(repository, *(cluster(name) for name in names), ledger("a"), virtual_cluster("a"))
     assert [one.name for one in repository.clusters()] == sorted(names)
+    assert repository.cluster_names() == sorted(names)
 
 
 def test_nodes_come_by_id_and_of_their_cluster_alone(repository: Repository) -> None:

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING
 
 from paddock.adapters.ec2 import (
     DENIED_CODE,
+    GROUP_IN_USE_CODE,
+    GROUP_UNKNOWN_CODE,
     THROTTLING_CODES,
     UNAVAILABLE_CODES,
+    group_name,
     is_request_fault,
     refusal_kind,
 )
@@ -45,7 +48,7 @@ class FakeCompute:
         """See the port."""
         try:
             if request.placement_group:
-                self._make_group(request.placement_group)
+                self._make_group(group_name(DEPLOYMENT, request.placement_group))
             answer = self._call("CreateFleet", _fleet(request))
         except Ec2Error as error:
             refusal = _refusal(error.code, error.message)
@@ -143,11 +146,11 @@ class FakeCompute:
     def delete_placement_group(self, name: str) -> bool:
         """See the port."""
         try:
-            self._call("DeletePlacementGroup", {"GroupName": name})
+            self._call("DeletePlacementGroup", {"GroupName": group_name(DEPLOYMENT, name)})
         except Ec2Error as error:
-            if error.code not in ("InvalidPlacementGroup.Unknown", "InvalidPlacementGroup.InUse"):
+            if error.code not in {GROUP_UNKNOWN_CODE, GROUP_IN_USE_CODE, DENIED_CODE}:
                 raise
-            return error.code == "InvalidPlacementGroup.Unknown"
+            return error.code == GROUP_UNKNOWN_CODE
         return True
 
     def machine_facts(self, instance_types: Collection[str]) -> Mapping[str, MachineFacts]:
@@ -188,7 +191,7 @@ def _refusal(code: str, message: str) -> Refusal:
 
 def _fleet(request: LaunchRequest) -> Params:
     market = "spot" if request.interruptible else "on-demand"
-    placement = {"Placement": {"GroupName": request.placement_group}} if request.placement_group else {}
+    placement = {"Placement": {"GroupName": group_name(DEPLOYMENT, request.placement_group)}}
     tags = [
         {"Key": "paddock:deployment", "Value": DEPLOYMENT},
         {"Key": "paddock:cluster", "Value": request.cluster},
@@ -208,7 +211,7 @@ def _fleet(request: LaunchRequest) -> Params:
                         "InstanceType": request.instance_type,
                         "SubnetId": subnet_id,
                         "Priority": place,
-                        **placement,
+                        **(placement if request.placement_group else {}),
                     }
                     for place, subnet_id in enumerate(request.subnet_ids)
                 ],

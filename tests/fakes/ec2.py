@@ -248,6 +248,11 @@ class FakeEc2:
             for record in self._state.instances.values():
                 record.running_at = min(record.running_at, now)
 
+    def reset_faults(self) -> None:
+        """Fail no more calls."""
+        with self._changing():
+            self._state.faults.clear()
+
     def reset(self) -> None:
         """Forget everything but the numbers given out, so that no id is ever used twice."""
         with self._changing():

@@ -215,6 +215,8 @@ def _instances(world: World) -> Iterator[str]:
     for node in nodes:
         if node.status in waiting:
             yield f"node {node.id} is {node.status} and no operation runs"
+        if node.counted and not node.instance_ids:
+            yield f"node {node.id} is {node.status}, uses up limits, and has no instance"
 
 
 def _unique(what: str, values: Iterable[str]) -> Iterator[str]:

@@ -63,6 +63,9 @@ class FakeRepository:
     def clusters(self) -> Sequence[Cluster]:
         return self._query(Cluster, keys.CLUSTERS)
 
+    def cluster_names(self) -> Sequence[str]:
+        return [one.name for one in self._query(Cluster, keys.CLUSTERS)]
+
     def ledger(self, cluster: str) -> Ledger | None:
         return self._get(Ledger, keys.ledger(cluster))
 
@@ -74,7 +77,7 @@ class FakeRepository:
 
     def nodes_by_id(self, cluster: str, ids: Collection[str]) -> Sequence[Node]:
         wanted = set(ids)
-        return [node for node in self.nodes(cluster) if node.id in wanted]
+        return [node for node in self._query(Node, *keys.node(cluster, "")) if node.id in wanted]
 
     def operation(self, operation_id: str) -> Operation | None:
         return self._get(Operation, keys.operation(operation_id))

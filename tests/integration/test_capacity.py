@@ -44,7 +44,7 @@ def test_nodes_go_to_the_next_bucket_where_one_has_no_capacity(client: Client, s
 
 def test_a_placement_group_ends_with_its_last_node(client: Client, stack: Stack) -> None:
     cluster = new_cluster(client, bucket_of(FIRST))
-    group = f"paddock/{cluster}/ondemand/ring"
+    group = f"{stack.output('TableName')}/{cluster}/ondemand/ring"
     sets = [{"count": 2, "nodearray": "ondemand", "placementGroupId": "ring"}]
     made = client.post(f"/clusters/{cluster}/nodes/create", {"sets": sets}).json()
     assert finished(client, made["operationId"])["state"] == "Succeeded"

@@ -195,8 +195,7 @@ OURS = {"StringEquals": {"aws:ResourceTag/paddock:deployment": {"Ref": "Table"}}
         ("ec2:StartInstances", OURS),
         ("ec2:StopInstances", OURS),
         ("ec2:TerminateInstances", OURS),
-        # A placement group is of whoever uses its name first.
-        ("ec2:DeletePlacementGroup", {"Null": {"aws:ResourceTag/paddock:cluster": "false"}}),
+        ("ec2:DeletePlacementGroup", OURS),
     ],
 )
 def test_only_what_this_service_made_can_be_changed(action: str, condition: dict[str, Any]) -> None:

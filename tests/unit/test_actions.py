@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.model.node import NodeStatus, TargetState
-from paddock.model.operation import Action, OperationState
+from paddock.model.operation import SECOND_NS, Action, OperationState
 from paddock.model.usage import HOUR_NS
 from paddock.service.manage_nodes import retry_failed
 from tests.fakes import invariants
@@ -15,10 +15,11 @@ from tests.fakes.ec2 import ANSWER_LOST
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator, Mapping
 
     from paddock.model.node import Node
     from paddock.model.operation import Operation
+    from paddock.ports.compute import Instance
 
 FIXED = {"Fixed": True}
 OFF = {"StartAutomatically": False}
@@ -293,25 +294,38 @@ def test_a_reimaged_node_has_another_instance_and_is_otherwise_the_same(world: W
 
 def test_the_old_instance_ends_before_the_new_one_is_launched(world: World) -> None:
     [node] = world.ready()
-    world.ec2.protect(node.instance_id)
+    world.ec2.configure(terminate_seconds=100)
     operation, _ = world.manage(Action.REIMAGE, ids=[node.id])
-    world.step("terminate", operation.id)
-    world.step("poll", operation.id)
-    world.step("launch", operation.id)
-    assert world.alive() == {node.instance_id}
-    world.ec2.protect(node.instance_id, protected=False)
+    for task in ("terminate", "poll", "launch"):
+        world.step(task, operation.id)
+    assert world.ec2.calls["CreateFleet"] == 1
     assert world.drive(operation).state is OperationState.SUCCEEDED
+    assert world.ec2.calls["CreateFleet"] == 2
 
 
-def test_a_reimage_that_does_not_get_rid_of_the_old_instance_fails_and_leaks_none(world: World) -> None:
+def test_a_reimage_whose_old_instance_does_not_end_fails_and_leaks_none(world: World) -> None:
+    [node] = world.ready()
+    world.ec2.configure(terminate_seconds=3000)
+    operation, _ = world.manage(Action.REIMAGE, ids=[node.id])
+    assert world.drive(operation).state is OperationState.FAILED
+    world.settle()
+    assert not world.existing()
+    assert not world.nodes()
+    assert world.ec2.calls["CreateFleet"] == 1
+
+
+def test_a_node_whose_old_instance_will_not_end_keeps_it_however_often_it_is_asked_for(world: World) -> None:
     [node] = world.ready()
     world.ec2.protect(node.instance_id)
     operation, _ = world.manage(Action.REIMAGE, ids=[node.id])
-    assert world.drive(operation).state is OperationState.FAILED
-    assert world.alive() == {node.instance_id}
+    for _ in range(2):
+        world.step("terminate", operation.id)
     world.ec2.protect(node.instance_id, protected=False)
-    world.drive_all()
-    assert not world.alive()
+    ended = world.drive(operation)
+    assert (ended.state, ended.failed) == (OperationState.FAILED, 1)
+    assert "OperationNotPermitted" in ended.error
+    assert only(world).status is NodeStatus.READY
+    assert world.alive() == {node.instance_id}
 
 
 def test_a_node_can_be_ended_in_the_middle_of_its_reimage(world: World) -> None:
@@ -388,3 +402,74 @@ def test_an_action_is_not_held_up_by_a_clock_that_is_behind(world: World) -> Non
     [node] = world.ready()
     world.clock.advance(-2)
     assert done(world, Action.DEALLOCATE, node).state is OperationState.SUCCEEDED
+
+
+def test_one_protected_instance_among_many_is_not_replaced_and_all_others_are(world: World) -> None:
+    nodes = world.ready(5)
+    kept = nodes[2]
+    world.ec2.protect(kept.instance_id)
+    operation = done(world, Action.REIMAGE, *nodes)
+    assert (operation.succeeded, operation.failed) == (4, 1)
+    assert "OperationNotPermitted" in operation.error
+    after = {node.id: node for node in world.nodes()}
+    assert {node.status for node in after.values()} == {NodeStatus.READY}
+    same = [node.id for node in nodes if after[node.id].instance_id == node.instance_id]
+    assert same == [kept.id]
+    assert after[kept.id].private_ip == kept.private_ip
+    assert len(world.alive()) == 5
+    assert world.clock.seconds() < operation.deadline / SECOND_NS - 1500
+
+
+# What somebody else does in the middle of a task.
+
+
+def test_a_start_that_is_refused_leaves_alone_a_node_that_was_terminated_meanwhile(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [node] = world.ready(1)
+    done(world, Action.DEALLOCATE, node)
+    world.ec2.capacity(0)
+    starting, _ = world.manage(Action.START, ids=[node.id])
+    start, endings = world.compute.start, []
+
+    def refused(ids: Collection[str]) -> Mapping[str, str]:
+        reasons = start(ids)
+        endings.append(world.terminate(ids=[node.id]))
+        return reasons
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.compute, "start", refused)
+        world.step("launch", starting.id)
+    assert only(world).status is NodeStatus.TERMINATING
+    world.drive_all()
+    [(ending, [result])] = endings
+    assert result.error == ""
+    assert world.operation(ending.id).state is OperationState.SUCCEEDED
+    assert world.nodes() == []
+    assert world.existing() == set()
+
+
+def test_a_late_poll_of_a_termination_leaves_alone_a_node_that_was_started_since(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [node] = world.ready(1, nodeAttributes=FIXED)
+    ending, _ = world.terminate(ids=[node.id])
+    world.step("terminate", ending.id)
+    world.clock.advance(60)
+    describe = world.compute.describe
+
+    def late(ids: Collection[str]) -> Mapping[str, Instance]:
+        seen = describe(ids)
+        monkeypatch.undo()
+        again, _ = world.terminate(ids=[node.id])
+        world.drive(again)
+        assert only(world).status is NodeStatus.OFF
+        starting, _ = world.manage(Action.START, ids=[node.id])
+        world.step("launch", starting.id)
+        return seen
+
+    monkeypatch.setattr(world.compute, "describe", late)
+    world.step("poll", ending.id)
+    world.drive_all()
+    assert only(world).status is NodeStatus.READY
+    assert world.alive() == {only(world).instance_id}

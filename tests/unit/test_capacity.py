@@ -9,16 +9,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paddock.errors import StoreThrottled
 from paddock.http.views.cluster import status_view
 from paddock.model.definition import bucket_id
+from paddock.model.node import NodeStatus
 from paddock.model.operation import DEADLINE_NS, SECOND_NS, OperationState
 from paddock.service.cluster_status import cluster_status
+from paddock.service.manage_nodes import retry_failed
 from paddock.service.steps.outcome import Next
 from tests.fakes import invariants
 from tests.fakes.world import CLUSTER, REGION, World, bucket, nodearray
 
 if TYPE_CHECKING:
     from paddock.model.operation import Operation
+    from paddock.ports.compute import LaunchRequest, LaunchResult
+    from paddock.ports.repository import Write
 
 A, B, C = "c7i-large", "c7i-xlarge", "c7i-2xlarge"
 EC2 = {A: "c7i.large", B: "c7i.xlarge", C: "c7i.2xlarge"}
@@ -459,6 +464,7 @@ def test_whatever_the_cloud_has_the_books_are_right_in_the_end(
     world.terminate(ids=doomed)
     assert invariants.always(world) == []
     world.drive_all()
+    world.reconcile()
     assert invariants.at_rest(world) == []
     asked = {operation.id: operation.total for operation in operations}
     assert all(count <= asked[key] for key, count in invariants.launched(world).items())
@@ -468,3 +474,36 @@ def _line(drawn: tuple[int, str | None, str | None]) -> dict[str, Any]:
     count, machine, group = drawn
     line: dict[str, Any] = {"count": count, "nodearray": "ondemand", "placementGroupId": group}
     return {**line, "definition": {"machineType": machine}} if machine else line
+
+
+def test_a_launch_that_is_done_again_leaves_alone_nodes_that_are_tried_again_by_now(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World(nodearray("ondemand", bucket(maxCount=1)))
+    create, _ = world.create(1)
+    world.ec2.capacity(0)
+    commit, launch = world.repository.commit, world.compute.launch
+
+    def cut_off(*writes: Write) -> None:
+        if world.nodes()[0].status is NodeStatus.FAILED:
+            raise StoreThrottled("not now")
+        commit(*writes)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.repository, "commit", cut_off)
+        with pytest.raises(StoreThrottled):
+            world.step("launch", create.id)
+    world.ec2.capacity(None)
+    again = retry_failed(world.repository, world.workflows, world.clock, CLUSTER)
+
+    def overtaken(request: LaunchRequest) -> LaunchResult:
+        monkeypatch.undo()
+        result = launch(request)
+        world.step("launch", create.id)
+        return result
+
+    monkeypatch.setattr(world.compute, "launch", overtaken)
+    assert world.drive(again).state is OperationState.SUCCEEDED
+    world.drive_all()
+    assert [node.status for node in world.nodes()] == [NodeStatus.READY]
+    assert invariants.at_rest(world) == []

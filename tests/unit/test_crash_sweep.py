@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
@@ -24,15 +24,19 @@ from paddock.errors import (
     WorkflowsUnavailable,
 )
 from paddock.model.node import NodeStatus
-from paddock.model.operation import Action, Operation, OperationState
+from paddock.model.operation import DEADLINE_NS, SECOND_NS, Action, Operation, OperationState
+from paddock.model.requests import ScaleRequest
 from paddock.ports.repository import Put
+from paddock.service.clusters import delete_cluster
+from paddock.service.manage_nodes import retry_failed
+from paddock.service.scale_nodes import scale_nodes
 from tests.fakes import invariants
 from tests.fakes.actors import Crash
 from tests.fakes.compute import FakeCompute
 from tests.fakes.repository import FakeRepository
 from tests.fakes.transactions import make_transactions_small
 from tests.fakes.workflows import FakeWorkflows
-from tests.fakes.world import World, bucket, nodearray
+from tests.fakes.world import CLUSTER, World, bucket, nodearray
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -378,6 +382,82 @@ def _manage(action: Action) -> Callable[[World], None]:
     return run
 
 
+def _retry(world: World) -> None:
+    retry_failed(world.repository, world.workflows, world.clock, CLUSTER)
+    world.drive_all()
+
+
+def _scale(world: World) -> None:
+    wish = ScaleRequest.model_validate({"totalNodeCount": 3})
+    scale_nodes(world.repository, world.workflows, world.clock, CLUSTER, "ondemand", wish)
+    world.drive_all()
+
+
+def _put_cluster(world: World) -> None:
+    """A client that got no answer looks whether it was done."""
+    stored = world.repository.cluster(CLUSTER)
+    assert stored is not None
+    if stored.definition.max_count != 7:
+        world.put({"nodearrays": [nodearray()], "maxCount": 7}, stored.revision)
+
+
+def _delete_cluster(world: World) -> None:
+    with suppress(NotFound):
+        delete_cluster(world.repository, world.clock, CLUSTER, None)
+
+
+def _unlaunched() -> World:
+    """Three nodes that failed, for which there is capacity by now."""
+    world = _ready(0)()
+    world.ec2.capacity(0)
+    world.drive(world.create(3)[0])
+    world.ec2.capacity(None)
+    return world
+
+
+def _with_attributes(*attributes: dict[str, Any]) -> Callable[[], World]:
+    def prepare() -> World:
+        world = World(nodearray(maxCount=3))
+        for one in attributes:
+            world.ready(1, nodeAttributes=one)
+        return world
+
+    return prepare
+
+
+def _protected() -> World:
+    world = _ready(3)()
+    world.ec2.protect(world.nodes()[1].instance_id)
+    return world
+
+
+def _lost_what_was_launched() -> World:
+    """A virtual cluster whose nodes were launched for it, and have ended since."""
+    world = _ready(0)()
+    world.want("a", x4c8g=3)
+    world.drive_all()
+    for node in world.nodes():
+        world.ec2.end(node.instance_id)
+    world.clock.advance(MINUTE)
+    return world
+
+
+def _given_up() -> World:
+    """A termination ended before the launch did that it waited for; and that has ended too by now."""
+    world = _ready(0)()
+    create, _ = world.create(3)
+    world.ec2.fail_next("CreateFleet", "RequestLimitExceeded", times=10_000)
+    world.step("launch", create.id)
+    world.clock.advance(MINUTE)
+    ending, _ = world.terminate(names=["ondemand-1", "ondemand-2", "ondemand-3"])
+    world.step("terminate", ending.id)
+    world.clock.advance(DEADLINE_NS / SECOND_NS)
+    world.drive(ending)
+    world.drive(create)
+    world.ec2.reset_faults()
+    return world
+
+
 def _deallocated() -> World:
     world = _ready(3)()
     _manage(Action.DEALLOCATE)(world)
@@ -470,6 +550,12 @@ def _machines(world: World) -> list[str]:
     return [node.spec.machine_type for node in world.nodes() if node.status is READY]
 
 
+def _max_count(world: World) -> int | None:
+    stored = world.repository.cluster(CLUSTER)
+    assert stored is not None
+    return stored.definition.max_count
+
+
 def _held(world: World) -> int:
     return len(world.held("a").node_instances)
 
@@ -545,6 +631,49 @@ SCENARIOS = {
         lambda world: _statuses(world) == [READY] * 3 and len(world.alive()) == 3,
         timely=True,
     ),
+    "reimage, one cannot be": Scenario(
+        _protected,
+        _manage(Action.REIMAGE),
+        lambda _: None,
+        lambda world: _statuses(world) == [READY] * 3 and len(world.alive()) == 3,
+        timely=True,
+    ),
+    "restart": Scenario(
+        _ready(3), _manage(Action.RESTART), lambda _: None, lambda world: _statuses(world) == [READY] * 3
+    ),
+    "shut down": Scenario(
+        _with_attributes({}, {"ShutdownPolicy": "Deallocate"}, {"Fixed": True}),
+        _manage(Action.SHUTDOWN),
+        _manage(Action.SHUTDOWN),
+        lambda world: not world.alive() and _statuses(world) == [NodeStatus.DEALLOCATED, NodeStatus.OFF],
+    ),
+    "remove": Scenario(
+        _with_attributes({}, {"KeepAlive": True}, {"Fixed": True}),
+        _manage(Action.REMOVE),
+        _manage(Action.REMOVE),
+        lambda world: not world.alive() and not world.nodes(),
+    ),
+    "retry": Scenario(
+        _unlaunched, _retry, _retry, lambda world: _statuses(world) == [READY] * 3, timely=True
+    ),
+    "scale": Scenario(_ready(1), _scale, _scale, lambda world: _statuses(world) == [READY] * 3, timely=True),
+    "write cluster": Scenario(
+        _ready(1),
+        _put_cluster,
+        _put_cluster,
+        lambda world: _max_count(world) == 7 and len(world.alive()) == 1,
+    ),
+    "delete cluster": Scenario(
+        _ready(0), _delete_cluster, _delete_cluster, lambda world: not world.repository.clusters()
+    ),
+    "forget what was launched for a virtual cluster": Scenario(
+        _lost_what_was_launched,
+        _pass_minutes,
+        _pass_minutes,
+        lambda world: _statuses(world) == [READY] * 3 and _held(world) == 3,
+        timely=True,
+    ),
+    "observe, never launched": Scenario(_given_up, _reconcile, _reconcile, lambda world: not world.nodes()),
     "write virtual cluster": Scenario(_ready(4), _claim, _claim, lambda world: _free(world) == 0),
     "delete virtual cluster": Scenario(_claimed, _release, _release, lambda world: _free(world) == 4),
     "delete virtual cluster and its nodes": Scenario(

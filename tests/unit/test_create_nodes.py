@@ -401,3 +401,24 @@ def test_a_request_that_is_on_record_succeeds_also_if_its_nodes_cannot_be_writte
     assert world.drive(operation).state is OperationState.SUCCEEDED
     assert len(world.alive()) == 3
     assert invariants.at_rest(world) == []
+
+
+def test_a_create_is_answered_in_time_also_where_the_store_is_slow() -> None:
+    """The workflow writes the records that the request has no time for."""
+    world = World(nodearray("ondemand", bucket(quotaCoreCount=400_000)))
+    commit = world.repository.commit
+
+    def slow(*writes: Write) -> None:
+        world.clock.advance(0.5)
+        commit(*writes)
+
+    world.repository.commit = slow  # type: ignore[method-assign]
+    began = world.clock.seconds()
+    operation, [line] = world.create(5000)
+    assert line.count == 5000
+    assert world.clock.seconds() - began < 15
+    world.repository.commit = commit  # type: ignore[method-assign]
+    assert 0 < len(world.nodes()) < 5000
+    world.drive(operation)
+    assert world.operation(operation.id).succeeded == 5000
+    assert invariants.at_rest(world) == []

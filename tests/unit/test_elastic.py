@@ -272,6 +272,31 @@ def test_however_often_nodes_are_lost_each_is_replaced_at_once() -> None:
     assert invariants.at_rest(world) == []
 
 
+def test_a_virtual_cluster_that_cannot_be_read_keeps_no_other_from_its_nodes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = make(2)
+    for name in ("a", "b"):
+        world.want(name, a=1)
+    lost = [node.instance_id for node in world.nodes()]
+    for instance in lost:
+        world.ec2.end(instance)
+    world.clock.advance(10)
+    read = world.repository.virtual_cluster
+
+    def broken(name: str) -> VirtualCluster | None:
+        if name == "0":
+            raise ValueError("a record of a later version")
+        return read(name)
+
+    unmet = world.repository.unmet_virtual_clusters
+    monkeypatch.setattr(world.repository, "virtual_cluster", broken)
+    monkeypatch.setattr(world.repository, "unmet_virtual_clusters", lambda: ["0", *unmet()])
+    world.hear(*lost)
+    assert [world.held(name).unassigned() for name in ("a", "b")] == [{"a": 1}] * 2
+    assert all(world.held(name).pending for name in ("a", "b"))
+
+
 def test_lost_nodes_that_nobody_knows_by_name_do_not_pile_up() -> None:
     """Those that were launched for virtual clusters go; whoever created the others looks for their status."""
     world = make(1)

@@ -46,6 +46,30 @@ def test_while_ec2_is_away_all_that_is_known_is_sent() -> None:
     assert sent(world) == [Part(operation_id=operation.id), Part(cluster=CLUSTER)]
 
 
+def test_a_cluster_that_cannot_be_read_holds_up_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    operation, _ = world.create(1)
+
+    def broken() -> None:
+        raise ValueError("a record of a later version")
+
+    monkeypatch.setattr(world.repository, "clusters", broken)
+    assert sent(world) == [Part(operation_id=operation.id), Part(cluster=CLUSTER)]
+
+
+def test_records_that_cannot_be_read_are_a_failure_of_their_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    world.ready(1)
+
+    def broken(_: str) -> None:
+        raise ValueError("a record of a later version")
+
+    for name in ("nodes", "ledger"):
+        with monkeypatch.context() as patch:
+            patch.setattr(world.repository, name, broken)
+            assert world.reconcile().failed >= 1
+
+
 def test_a_thousand_clusters_are_sent_ten_a_call() -> None:
     queue = Queue()
     parts = [Part(cluster=f"cluster {number}") for number in range(995)]

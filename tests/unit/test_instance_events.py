@@ -20,6 +20,7 @@ from tests.fakes.world import World, nodearray
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from paddock.model.node import Node
     from paddock.model.operation import Operation
     from paddock.ports.repository import Write
 
@@ -182,6 +183,27 @@ def test_an_interruption_of_a_node_that_is_still_prepared_leaves_nothing() -> No
     assert world.nodes() == []
     assert not world.alive()
     assert invariants.at_rest(world) == []
+
+
+def test_of_operations_that_are_forgotten_the_cluster_is_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    for _ in range(5):
+        operation, _ = world.create(1)
+        world.forget(world.drive(operation))
+    instances = [node.instance_id for node in world.nodes()]
+    for instance in instances:
+        world.ec2.end(instance)
+    world.clock.advance(ENDED)
+    reads: list[str] = []
+    nodes = world.repository.nodes
+
+    def counted(cluster: str, limit: int | None = None, after: str = "") -> Sequence[Node]:
+        reads.extend([cluster] if limit is None else [])
+        return nodes(cluster, limit, after)
+
+    monkeypatch.setattr(world.repository, "nodes", counted)
+    assert world.hear(*instances) == 5
+    assert len(reads) == 1
 
 
 def test_where_the_workflow_cannot_be_started_the_reconciler_does() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from paddock.model.identity import node_id
 from paddock.model.node import Node, NodeStatus, TargetState
-from paddock.model.operation import SECOND_NS, Action, OperationState
+from paddock.model.operation import DEADLINE_NS, SECOND_NS, Action, OperationState
 from paddock.ports.compute import LaunchRequest
 from paddock.reconcile.observe import STOPPED_GRACE_NS
 from paddock.reconcile.run import Report
@@ -21,7 +21,7 @@ from tests.fakes.world import CLUSTER, World, nodearray
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from paddock.ports.compute import Instance
+    from paddock.ports.compute import Instance, LaunchResult
 
 GRACE = UNSEEN_GRACE_NS / SECOND_NS
 STOPPED_GRACE = STOPPED_GRACE_NS / SECOND_NS
@@ -351,3 +351,110 @@ def test_ten_thousand_nodes_are_ten_pages() -> None:
     assert world.reconcile() == Report()
     # One list of the clusters that have instances, and one of this cluster's instances.
     assert world.ec2.calls["DescribeInstances"] == 10 + 10
+
+
+# What operations left behind.
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_node_whose_termination_gave_up_before_its_launch_did_is_gone_once_both_have(
+    answered: bool,
+) -> None:
+    """EC2 answered nothing for so long; or at last, when it launched what nobody wanted any more."""
+    world = World(nodearray(maxCount=2))
+    create, _ = world.create(2)
+    world.ec2.fail_next("CreateFleet", "RequestLimitExceeded", times=10_000)
+    world.step("launch", create.id)
+    world.clock.advance(60)
+    ending, _ = world.terminate(ids=[node.id for node in world.nodes()])
+    world.step("terminate", ending.id)
+    # Its launch is begun before its deadline, and answered after the other one's.
+    if answered:
+        world.ec2.reset_faults()
+        launch = world.compute.launch
+
+        def late(request: LaunchRequest) -> LaunchResult:
+            result = launch(request)
+            world.clock.advance(DEADLINE_NS / SECOND_NS)
+            world.drive(ending)
+            return result
+
+        world.compute.launch = late  # type: ignore[method-assign]
+        world.step("launch", create.id)
+    else:
+        world.clock.advance(DEADLINE_NS / SECOND_NS)
+        world.drive(ending)
+    assert {node.status for node in world.nodes()} == {NodeStatus.FAILED}
+    world.settle()
+    world.ec2.reset_faults()
+    assert world.nodes() == []
+    assert world.existing() == set()
+    _, [line] = world.create(2)
+    assert line.count == 2
+    world.drive_all()
+    assert invariants.at_rest(world) == []
+
+
+@pytest.mark.parametrize("told", [False, True])
+def test_an_instance_that_a_reimage_could_not_end_is_looked_after(told: bool) -> None:
+    world = World(nodearray(maxCount=1))
+    [node] = world.ready(1)
+    world.ec2.protect(node.instance_id)
+    reimage, _ = world.manage(Action.REIMAGE, ids=[node.id])
+    world.step("terminate", reimage.id)
+    ending, _ = world.terminate(ids=[node.id])
+    world.drive(ending)
+    world.drive_all()
+    assert (only(world).status, only(world).counted) == (NodeStatus.FAILED, True)
+    world.ec2.end(node.instance_id)
+    world.clock.advance(ENDED)
+    if told:
+        world.hear(node.instance_id)
+    else:
+        world.reconcile()
+    assert world.nodes() == []
+    assert world.create(1)[1][0].count == 1
+    world.drive_all()
+    assert invariants.at_rest(world) == []
+
+
+@pytest.mark.parametrize(
+    ("happens", "status"),
+    [("", NodeStatus.READY), ("end", NodeStatus.FAILED), ("stop", NodeStatus.DEALLOCATED)],
+)
+def test_a_node_that_no_operation_brings_on_its_way_any_more_is_looked_after(
+    happens: str, status: NodeStatus
+) -> None:
+    """EC2 would not stop it while it booted, and by the time that this is clear its launch has ended."""
+    world = World()
+    world.ec2.configure(boot_seconds=60)
+    create, _ = world.create(1)
+    world.step("launch", create.id)
+    node = only(world)
+    world.ec2.fail_next("StopInstances", "UnsupportedOperation", times=1000)
+    stopping, _ = world.manage(Action.DEALLOCATE, ids=[node.id])
+    world.drive(create)
+    world.drive(stopping)
+    assert (only(world).status, only(world).is_wanted) == (NodeStatus.PREPARING, True)
+    world.ec2.reset_faults()
+    if happens == "end":
+        world.ec2.end(node.instance_id)
+    elif happens == "stop":
+        world.ec2.call("StopInstances", {"InstanceIds": [node.instance_id]})
+    world.clock.advance(60)
+    world.reconcile()
+    assert only(world).status is status
+    assert invariants.at_rest(world) == []
+
+
+def test_an_operation_of_paddock_s_own_is_later_than_what_another_machine_s_clock_began() -> None:
+    world = World(nodearray("spot", interruptible=True))
+    [node] = world.ready(1, array="spot")
+    world.clock.advance(60)
+    restart, _ = world.manage(Action.RESTART, ids=[node.id])
+    world.drive(restart)
+    world.clock.advance(-30)
+    world.hear(interrupted=[node.instance_id])
+    assert only(world).status is NodeStatus.TERMINATING
+    world.drive_all()
+    assert world.nodes() == []

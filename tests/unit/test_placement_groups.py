@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
 
+from paddock.adapters.ec2 import group_name
 from paddock.errors import NodesInUse
 from paddock.model.operation import Action, OperationState
 from paddock.ports.compute import LaunchRequest
@@ -13,13 +15,14 @@ from paddock.reconcile.run import Report
 from paddock.service.clusters import delete_cluster
 from paddock.service.placement_groups import GROUPS_PER_RUN, cloud_placement_group, delete_empty_groups
 from tests.fakes import invariants
-from tests.fakes.ec2 import ANSWER_LOST
+from tests.fakes.compute import DEPLOYMENT
+from tests.fakes.ec2 import ANSWER_LOST, Ec2Error
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
 
 if TYPE_CHECKING:
     from paddock.model.operation import Operation
 
-RING = "paddock/demo/ondemand/ring"
+RING = f"{DEPLOYMENT}/demo/ondemand/ring"
 
 
 def groups(world: World) -> list[str]:
@@ -45,7 +48,7 @@ def test_a_group_is_deleted_once_its_last_node_is_gone() -> None:
 
 def test_long_names_fit_and_stay_apart() -> None:
     array, groups_of_one = "a" * 63, ["g" * 63 + "1", "g" * 63 + "2"]
-    names = {cloud_placement_group("c" * 128, array, group) for group in groups_of_one}
+    names = {group_name(DEPLOYMENT, cloud_placement_group("c" * 128, array, one)) for one in groups_of_one}
     assert len(names) == 2
     assert all(len(name) <= 255 for name in names)
 
@@ -73,7 +76,7 @@ def test_groups_of_one_name_in_two_node_arrays_end_each_on_its_own() -> None:
     world.create_sets(*({"count": 1, "nodearray": name, "placementGroupId": "ring"} for name in ("a", "b")))
     world.drive_all()
     end(world, "a-1")
-    assert groups(world) == ["paddock/demo/b/ring"]
+    assert groups(world) == [f"{DEPLOYMENT}/demo/b/ring"]
     assert invariants.at_rest(world) == []
 
 
@@ -139,7 +142,7 @@ def test_a_group_that_vanishes_between_the_calls_of_a_launch_costs_a_wait(
     def deleted_meanwhile(name: str, asked: dict[str, object]) -> dict[str, object]:
         if name == "CreateFleet":
             monkeypatch.undo()
-            world.compute.delete_placement_group(RING)
+            call("DeletePlacementGroup", {"GroupName": RING})
         return call(name, asked)
 
     monkeypatch.setattr(world.ec2, "call", deleted_meanwhile)
@@ -163,10 +166,10 @@ def test_a_group_in_use_is_left_for_the_reconciler() -> None:
     assert groups(world) == []
 
 
-def _foreign() -> LaunchRequest:
+def _foreign(group: str = "ring") -> LaunchRequest:
     """An instance in the group that is no node's."""
     return LaunchRequest(
-        client_token="foreign",  # noqa: S106 - it names a request, and guards nothing
+        client_token=f"foreign-{group}",
         cluster="other",
         operation_id="other",
         count=1,
@@ -174,7 +177,7 @@ def _foreign() -> LaunchRequest:
         launch_template_id="lt-0123456789abcdef0",
         launch_template_version="1",
         subnet_ids=("subnet-00000001",),
-        placement_group=RING,
+        placement_group=cloud_placement_group(CLUSTER, "ondemand", group),
     )
 
 
@@ -191,6 +194,34 @@ def test_a_busy_cloud_holds_up_no_operation_and_the_reconciler_deletes_later(cod
     assert groups(world) == []
     assert world.reconcile() == Report()
     assert invariants.at_rest(world) == []
+
+
+@pytest.mark.parametrize("code", ["UnauthorizedOperation", "NoCodeThatIsKnown"])
+def test_a_group_that_may_not_be_deleted_holds_up_no_operation(code: str) -> None:
+    """It was there before, perhaps, and so has not the tag by which policies know ours."""
+    world = World()
+    world.ready(1, placementGroupId="ring")
+    world.ec2.fail_next("DeletePlacementGroup", code, times=1000)
+    ending, _ = world.terminate(names=["ondemand-1"])
+    other, _ = world.create(1)
+    for operation in (ending, other):
+        with suppress(Ec2Error):
+            world.drive(operation)
+        assert world.operation(operation.id).state is OperationState.SUCCEEDED
+    assert groups(world) == [RING]
+
+
+def test_groups_that_cannot_be_deleted_yet_hold_up_no_others() -> None:
+    world = World()
+    names = [f"ring-{number:03}" for number in range(GROUPS_PER_RUN + 1)]
+    world.create_sets(*({"nodearray": "ondemand", "count": 1, "placementGroupId": name} for name in names))
+    world.drive_all()
+    for name in names[:-1]:
+        world.compute.launch(_foreign(name))
+    world.terminate(names=[node.name for node in world.nodes()])
+    world.drive_all()
+    world.settle()
+    assert [one for one in groups(world) if one.endswith(names[-1])] == []
 
 
 def test_a_cluster_is_not_deleted_before_its_groups_are() -> None:

@@ -283,7 +283,7 @@ def test_what_a_request_has_no_time_to_mark_is_marked_by_the_workflow(
 ) -> None:
     world = World()
     world.ready(3)
-    monkeypatch.setattr("paddock.service.manage_nodes.MARKING_NS", 0)
+    monkeypatch.setattr("paddock.service.manage_nodes.REQUEST_NS", 0)
     operation, results = world.terminate(names=["ondemand-1", "ondemand-2"])
     assert [one.error for one in results] == ["", ""]
     assert {node.status for node in world.nodes()} == {NodeStatus.READY}

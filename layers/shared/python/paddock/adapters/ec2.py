@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from contextlib import contextmanager
+from hashlib import sha256
 from http import HTTPStatus
 from typing import TYPE_CHECKING, cast
 
@@ -52,6 +53,7 @@ LIVING_STATES = ("pending", "running", "stopping", "stopped")
 IDS_PER_CALL = 1000
 FILTER_VALUES_PER_CALL = 200
 INSTANCE_TYPES_PER_CALL = 100
+MAX_GROUP_NAME_LENGTH = 255
 
 CAPACITY_CODES = frozenset(
     {
@@ -238,10 +240,10 @@ class Ec2Compute:
         """Ask once, and take EC2's word for who uses the group; see the port."""
         try:
             with _translated():
-                self._client.delete_placement_group(GroupName=name)
+                self._client.delete_placement_group(GroupName=group_name(self._deployment, name))
         except ClientError as error:
             code = _refusal(error).code
-            if code not in {GROUP_UNKNOWN_CODE, GROUP_IN_USE_CODE}:
+            if code not in {GROUP_UNKNOWN_CODE, GROUP_IN_USE_CODE, DENIED_CODE}:
                 raise
             return code == GROUP_UNKNOWN_CODE
         return True
@@ -261,10 +263,13 @@ class Ec2Compute:
 
         Nothing is remembered from call to call: the group may have been deleted since.
         """
-        tags: list[TagTypeDef] = [{"Key": CLUSTER_TAG, "Value": request.cluster}]
+        tags: list[TagTypeDef] = [
+            {"Key": DEPLOYMENT_TAG, "Value": self._deployment},
+            {"Key": CLUSTER_TAG, "Value": request.cluster},
+        ]
         try:
             self._client.create_placement_group(
-                GroupName=request.placement_group,
+                GroupName=group_name(self._deployment, request.placement_group),
                 Strategy="cluster",
                 TagSpecifications=[{"ResourceType": "placement-group", "Tags": tags}],
             )
@@ -327,6 +332,15 @@ class Ec2Compute:
         )
 
 
+def group_name(deployment: str, name: str) -> str:
+    """EC2's name for a placement group: unique in the account, and no longer than EC2 takes."""
+    whole = f"{deployment}/{name}"
+    if len(whole) <= MAX_GROUP_NAME_LENGTH:
+        return whole
+    digest = sha256(whole.encode()).hexdigest()
+    return f"{whole[: MAX_GROUP_NAME_LENGTH - len(digest) - 1]}-{digest}"
+
+
 def _fleet(request: LaunchRequest, deployment: str) -> CreateFleetRequestTypeDef:
     """Put the request as EC2 wants it, always in the same way: the client token covers every field."""
     overrides: list[FleetLaunchTemplateOverridesRequestTypeDef] = [
@@ -337,7 +351,7 @@ def _fleet(request: LaunchRequest, deployment: str) -> CreateFleetRequestTypeDef
         if not request.interruptible:
             override["Priority"] = place
         if request.placement_group:
-            override["Placement"] = {"GroupName": request.placement_group}
+            override["Placement"] = {"GroupName": group_name(deployment, request.placement_group)}
     tags: list[TagTypeDef] = [
         {"Key": DEPLOYMENT_TAG, "Value": deployment},
         {"Key": CLUSTER_TAG, "Value": request.cluster},

@@ -58,7 +58,7 @@ class LaunchRequest:
     """``count`` equal instances, asked for in one call.
 
     ``client_token`` has at most 64 ASCII characters. ``subnet_ids`` are alternatives, tried in order.
-    ``placement_group`` is a cluster placement group's name in the cloud, or empty; it is made when absent.
+    ``placement_group`` is a cluster placement group's name in the deployment, or empty; it is made if absent.
     """
 
     client_token: str
@@ -171,7 +171,8 @@ class Compute(Protocol):
     def delete_placement_group(self, name: str) -> bool:
         """Delete a placement group; tells whether it is gone now, as one that was never there is.
 
-        A group with instances in it is left as it is. To delete one twice is harmless.
+        A group with instances in it is left as it is, and so is one that is not ours to delete: it was there
+        before, or has lost its tag. To delete one twice is harmless.
         """
 
     def machine_facts(self, instance_types: Collection[str]) -> Mapping[str, MachineFacts]:

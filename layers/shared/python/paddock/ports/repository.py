@@ -92,6 +92,9 @@ class Repository(Protocol):
     def clusters(self) -> Sequence[Cluster]:
         """All clusters, by name."""
 
+    def cluster_names(self) -> Sequence[str]:
+        """The names of all clusters, in order; also of one whose record cannot be understood."""
+
     def ledger(self, cluster: str) -> Ledger | None:
         """The ledger of a cluster; there is one exactly as long as the cluster exists."""
 

@@ -43,7 +43,7 @@ def fan_out(repository: Repository, compute: Compute, parts: Parts) -> int:
     Clusters that are gone have a part too, as long as there are instances of theirs.
     """
     operations = repository.running_operations()
-    clusters = [cluster.name for cluster in repository.clusters()]
+    clusters = repository.cluster_names()
     known = [
         *(Part(operation_id=one) for one in operations),
         *(Part(virtual_cluster=one) for one in repository.unmet_virtual_clusters()),

@@ -9,19 +9,20 @@ import logging
 from collections import Counter, defaultdict
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING
 
 from paddock.model.identity import derived_operation_id
 from paddock.model.operation import SECOND_NS, Action
 from paddock.ports.compute import InstanceState
 from paddock.ports.repository import WriteConflictError
-from paddock.reconcile.observe import observe
+from paddock.reconcile.observe import ended_launchers, observe
 from paddock.service.healing import heal_unmet
 from paddock.service.manage_nodes import begin_forced
 from paddock.service.read_nodes import nodes_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from paddock.model.node import Node
     from paddock.ports.clock import Clock
@@ -66,10 +67,12 @@ def look_at_instances(
         if instance.operation_id:
             launched[instance.cluster, instance.operation_id][instance.id] = instance
     looked = Looked()
+    all_nodes = cache(repository.nodes)
     by_cluster: defaultdict[str, set[str]] = defaultdict(set)
     for (cluster, operation_id), seen in launched.items():
         with _failures_told(looked, seen, operation_id=operation_id):
-            nodes = [one for one in _nodes(repository, cluster, operation_id) if one.instance_id in seen]
+            found = _nodes(repository, all_nodes, cluster, operation_id)
+            nodes = [one for one in found if not seen.keys().isdisjoint(one.instance_ids)]
             if nodes:
                 by_cluster[cluster] |= seen.keys()
                 _look_at_nodes(repository, workflows, clock, nodes, seen, interrupted, looked)
@@ -101,7 +104,8 @@ def _look_at_nodes(
 ) -> None:
     """Observe nodes that one operation launched, and end those that will be interrupted."""
     cluster = nodes[0].cluster
-    looked.changed += observe(repository, clock, cluster, nodes, seen)
+    ended = ended_launchers(repository, nodes, clock.now())
+    looked.changed += observe(repository, clock, cluster, nodes, seen, ended)
     leaving = [one for one in nodes if one.instance_id in interrupted and one.is_wanted]
     if leaving:
         _end(repository, workflows, clock, leaving)
@@ -112,10 +116,12 @@ def _look_at_nodes(
     )
 
 
-def _nodes(repository: Repository, cluster: str, operation_id: str) -> Sequence[Node]:
+def _nodes(
+    repository: Repository, all_nodes: Callable[[str], Sequence[Node]], cluster: str, operation_id: str
+) -> Sequence[Node]:
     """The nodes of the operation that launched; all of the cluster, once that is forgotten."""
     operation = repository.operation(operation_id)
-    return nodes_of(repository, operation) if operation is not None else repository.nodes(cluster)
+    return nodes_of(repository, operation) if operation is not None else all_nodes(cluster)
 
 
 def _end(repository: Repository, workflows: Workflows, clock: Clock, nodes: Sequence[Node]) -> None:
@@ -126,7 +132,4 @@ def _end(repository: Repository, workflows: Workflows, clock: Clock, nodes: Sequ
     instances = ",".join(sorted(node.instance_id for node in nodes))
     identity = derived_operation_id(nodes[0].operation_id, f"interrupted {instances}")
     with suppress(WriteConflictError):
-        ids = [node.id for node in nodes]
-        begin_forced(
-            repository, workflows, clock, nodes[0].cluster, identity, Action.TERMINATE, ids, NOTICE_NS
-        )
+        begin_forced(repository, workflows, clock, identity, Action.TERMINATE, nodes, NOTICE_NS)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paddock.model.node import NodeStatus
+from paddock.service.lookup import running_among
 from paddock.service.settling import forget_failed
 
 if TYPE_CHECKING:
@@ -28,6 +29,5 @@ def is_left_over(node: Node) -> bool:
 def forget_left_over(repository: Repository, clock: Clock, cluster: str, nodes: Sequence[Node]) -> None:
     """Forget those of these nodes that are left over, unless their operation runs: it counts by them."""
     left = [node for node in nodes if is_left_over(node)]
-    operations = {one: repository.operation(one) for one in {node.operation_id for node in left}}
-    running = {one for one, operation in operations.items() if operation is not None and operation.is_running}
+    running = running_among(repository, (node.operation_id for node in left))
     forget_failed(repository, clock, cluster, [node.id for node in left if node.operation_id not in running])

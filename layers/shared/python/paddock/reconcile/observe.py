@@ -5,16 +5,25 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paddock.model.node import NodeStatus, TargetState
-from paddock.model.operation import SECOND_NS
+from paddock.model.node import NodeStatus
+from paddock.model.operation import DEADLINE_NS, SECOND_NS
 from paddock.ports.compute import InstanceState
 from paddock.ports.repository import Put
 from paddock.service.contention import commit_each
-from paddock.service.observation import failed, is_ending, is_gone, observed, stopped
-from paddock.service.settling import release_nodes, remove_nodes, settle_nodes
+from paddock.service.lookup import running_among
+from paddock.service.observation import (
+    failed,
+    instance_of,
+    is_ending,
+    is_gone,
+    is_to_end,
+    observed,
+    stopped,
+)
+from paddock.service.settling import never_launched, release_nodes, remove_nodes, settle_nodes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from paddock.model.ledger import Ledger
     from paddock.model.node import Node
@@ -26,13 +35,19 @@ if TYPE_CHECKING:
 STOPPED_GRACE_NS = 60 * SECOND_NS
 
 
-def is_watched(node: Node) -> bool:
+def ended_launchers(repository: Repository, nodes: Sequence[Node], now: int) -> set[str]:
+    """The operations that have ended before these nodes had come to where they brought them."""
+    late = {node.launcher for node in nodes if node.is_coming and now - node.managed_at >= DEADLINE_NS}
+    return late.difference(running_among(repository, late))
+
+
+def is_watched(node: Node, ended: Collection[str]) -> bool:
     """Whether the node's instance is for the reconciler to look at.
 
-    A node on its way to another state is its operation's, which looks by itself.
+    A node on its way to another state is its operation's, which looks by itself until it has ``ended``.
     """
     at_rest = node.is_usable or node.status is NodeStatus.DEALLOCATED or is_ending(node)
-    return at_rest and bool(node.instance_id)
+    return (at_rest or (node.is_coming and node.launcher in ended)) and bool(node.instance_ids)
 
 
 def noticed(node: Node, instance: Instance | None, now: int) -> Node:
@@ -43,7 +58,7 @@ def noticed(node: Node, instance: Instance | None, now: int) -> Node:
     Deallocated, and shall be: nobody brings it back but a start.
     """
     is_stopped = instance is not None and instance.state is InstanceState.STOPPED
-    if is_stopped and node.is_usable and now - node.ready_at >= STOPPED_GRACE_NS:
+    if is_stopped and node.is_wanted and now - node.ready_at >= STOPPED_GRACE_NS:
         reason = "its instance was stopped, and not by an action of this cluster"
         return stopped(node, reason, now)
     if instance is not None and instance.state is InstanceState.SHUTTING_DOWN and node.is_usable:
@@ -54,22 +69,29 @@ def noticed(node: Node, instance: Instance | None, now: int) -> Node:
 
 def is_done_with(node: Node, instance: Instance | None, now: int) -> bool:
     """Whether a node that could not be ended in time has ended now."""
-    return node.target_state is TargetState.TERMINATED and is_gone(node, instance, now)
+    return is_to_end(node) and is_gone(node, instance, now)
 
 
 def observe(
-    repository: Repository, clock: Clock, cluster: str, nodes: Sequence[Node], seen: Mapping[str, Instance]
+    repository: Repository,
+    clock: Clock,
+    cluster: str,
+    nodes: Sequence[Node],
+    seen: Mapping[str, Instance],
+    ended: Collection[str],
 ) -> int:
     """Write down what has become of watched nodes of a cluster; answers how many changed their status.
 
-    ``seen`` are the instances that the cloud showed before the nodes were read. A node that somebody else
-    changes meanwhile is left to the next look.
+    ``seen`` are the instances that the cloud showed before the nodes were read, ``ended`` the
+    ``ended_launchers`` of these. A node that somebody else changes meanwhile is left to the next look.
     """
     now = clock.now()
-    watched = [node for node in nodes if is_watched(node)]
-    done = {node.id for node in watched if is_done_with(node, seen.get(node.instance_id), now)}
+    watched = [node for node in nodes if is_watched(node, ended)]
+    done = [node for node in watched if is_done_with(node, instance_of(node, seen), now)]
+    done += never_launched(repository, [one for one in nodes if is_ending(one) and not one.instance_ids])
+    done_ids = {node.id for node in done}
     after = {
-        node.id: noticed(node, seen.get(node.instance_id), now) for node in watched if node.id not in done
+        node.id: noticed(node, instance_of(node, seen), now) for node in watched if node.id not in done_ids
     }
     before = {node.id: node for node in watched}
     released = {one for one, node in after.items() if before[one].counted and not node.counted}
@@ -82,7 +104,7 @@ def observe(
     commit_each(repository, writes)
 
     def release(node: Node) -> Node:
-        return noticed(node, seen.get(node.instance_id), clock.now()) if is_watched(node) else node
+        return noticed(node, instance_of(node, seen), clock.now()) if is_watched(node, ended) else node
 
     def fail(ledger: Ledger, current: Sequence[Node]) -> tuple[Ledger, list[Write]]:
         pairs = [(node, release(node)) for node in current if node.is_usable]

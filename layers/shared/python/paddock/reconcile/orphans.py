@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paddock.model.operation import SECOND_NS
+from paddock.service.lookup import running_among
 from paddock.service.orphans import end_instances, find_orphans
 
 if TYPE_CHECKING:
@@ -44,8 +45,7 @@ def end_orphans(
     suspects = orphans(instances, nodes, clock.now())
     if not suspects:
         return 0
-    operations = {one: repository.operation(one) for one in {suspect.operation_id for suspect in suspects}}
-    running = {one for one, operation in operations.items() if operation is not None and operation.is_running}
+    running = running_among(repository, (suspect.operation_id for suspect in suspects))
     suspects = [suspect for suspect in suspects if suspect.operation_id not in running]
     # An operation may have given an instance to its node, and ended, since the nodes were read.
     return end_instances(compute, orphans(suspects, repository.nodes(cluster), clock.now()), cluster=cluster)

@@ -17,7 +17,7 @@ from paddock.reconcile.counters import mend
 from paddock.reconcile.expire import expire, is_stuck
 from paddock.reconcile.idle import end_idle
 from paddock.reconcile.left_over import forget_left_over
-from paddock.reconcile.observe import is_watched, observe
+from paddock.reconcile.observe import ended_launchers, is_watched, observe
 from paddock.reconcile.orphans import end_orphans
 from paddock.reconcile.resume import resume
 from paddock.reconcile.stop import stop_started
@@ -114,15 +114,20 @@ def _reconcile_cluster(
     # The cloud is listed before the records: what is launched in between is then not taken for an orphan.
     with _step("list instances", report, part):
         instances = compute.launched_in(cluster)
-    ledger = repository.ledger(cluster)
-    nodes = repository.nodes(cluster)
+    ledger, nodes = None, None
+    with _step("read records", report, part):
+        ledger, nodes = repository.ledger(cluster), repository.nodes(cluster)
+    if nodes is None:
+        return
     if ledger is not None:
         with _step("counters", report, part):
             report.mended += mend(repository, clock, ledger, nodes)
     if instances is not None:
         with _step("observe", report, part):
-            seen = _seen(compute, instances, nodes)
-            report.noticed += observe(repository, clock, cluster, nodes, seen)
+            ended = ended_launchers(repository, nodes, clock.now())
+            watched = [node for node in nodes if is_watched(node, ended)]
+            seen = _seen(compute, instances, watched)
+            report.noticed += observe(repository, clock, cluster, nodes, seen, ended)
             report.noticed += stop_started(repository, compute, cluster, nodes, seen)
         with _step("orphans", report, part):
             report.orphans += end_orphans(repository, compute, clock, cluster, instances, nodes)
@@ -139,7 +144,7 @@ def _reconcile_cluster(
 def _seen(compute: Compute, instances: Sequence[Instance], nodes: Sequence[Node]) -> dict[str, Instance]:
     """The instances by id, with those that lost the tags by which they are listed."""
     listed = {instance.id: instance for instance in instances}
-    missing = [one.instance_id for one in nodes if is_watched(one) and one.instance_id not in listed]
+    missing = [one for node in nodes for one in node.instance_ids if one not in listed]
     return {**listed, **compute.describe(missing)} if missing else listed
 
 

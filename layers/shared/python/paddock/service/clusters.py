@@ -80,7 +80,10 @@ def delete_cluster(repository: Repository, clock: Clock, name: str, expected: in
             raise NodesInUse(msg, nodeCount=ledger.node_count)
         if ledger.placement_groups:
             # Nobody would know of them any more.
-            msg = "the cluster must have no placement groups, they are still being deleted in EC2; try again"
+            msg = (
+                "the cluster must have no placement groups; they are deleted within minutes, unless other "
+                "instances are in them or they lack the tag paddock:deployment"
+            )
             raise NodesInUse(msg, placementGroups=sorted(ledger.placement_groups))
         repository.commit(Delete(current), Delete(ledger))
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paddock.ports.repository import Put
+from paddock.ports.repository import MAX_WRITES, Put
 from paddock.service.contention import commit_each, until_won
 from paddock.service.lookup import known_quotas, require_cluster, require_ledger
 from paddock.service.node_plan import NodePlan
 from paddock.service.recording import require_new_request
-from paddock.service.starting import left_to_the_workflow, start
+from paddock.service.starting import REQUEST_NS, left_to_the_workflow, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -66,15 +66,20 @@ def create(
         return operation, added
 
     operation, added = until_won(clock, attempt)
-    begin_create(repository, workflows, operation)
+    begin_create(repository, workflows, clock, operation)
     return operation, added
 
 
-def begin_create(repository: Repository, workflows: Workflows, operation: Operation) -> None:
-    """Write the nodes of a recorded create, and hand it to the workflow."""
+def begin_create(repository: Repository, workflows: Workflows, clock: Clock, operation: Operation) -> None:
+    """Write the nodes of a recorded create, as many as there is time for, and hand it to the workflow."""
     if operation.is_running:
+        writes = [Put(node, was=None) for node in operation.planned_nodes()]
+        until = clock.now() + REQUEST_NS
         with left_to_the_workflow(operation):
-            commit_each(repository, [Put(node, was=None) for node in operation.planned_nodes()])
+            for begin in range(0, len(writes), MAX_WRITES):
+                if clock.now() >= until:
+                    break
+                commit_each(repository, writes[begin : begin + MAX_WRITES])
         start(workflows, operation)
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paddock.errors import NotFound
+from paddock.errors import NotFound, PaddockError
 from paddock.model.virtual_cluster import ConditionReason
 from paddock.service.assignment import find_free, settle_pending
 from paddock.service.claims import Change, commit_change
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from paddock.ports.clock import Clock
     from paddock.ports.repository import Repository
     from paddock.ports.workflows import Workflows
+
+logger = logging.getLogger(__name__)
 
 
 def heal(
@@ -54,16 +57,27 @@ def heal(
 
     operation = until_won(clock, attempt)
     if operation is not None:
-        begin_create(repository, workflows, operation)
+        begin_create(repository, workflows, clock, operation)
     return operation
 
 
 def heal_unmet(repository: Repository, workflows: Workflows, clock: Clock, cluster: str) -> None:
-    """Heal the virtual clusters of a cluster that want more nodes than they have."""
+    """Heal the virtual clusters of a cluster that want more nodes than they have.
+
+    One that cannot be healed holds up no other. Raises what may pass by itself, once the others are done.
+    """
+    passing: list[PaddockError] = []
     for name in repository.unmet_virtual_clusters():
-        one = repository.virtual_cluster(name)
-        if one is not None and one.cluster == cluster:
-            heal(repository, workflows, clock, name)
+        try:
+            one = repository.virtual_cluster(name)
+            if one is not None and one.cluster == cluster:
+                heal(repository, workflows, clock, name)
+        except PaddockError as error:
+            passing.append(error)
+        except Exception:  # the reconciler meets it as well, in a part of its own, and counts it
+            logger.exception("virtual cluster not healed", extra={"virtual_cluster": name})
+    if passing:
+        raise passing[0]
 
 
 def join(repository: Repository, clock: Clock, virtual_cluster_id: str) -> None:

@@ -10,7 +10,7 @@ from paddock.model.identity import is_id
 from paddock.model.requests import is_request_id
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from paddock.model.cluster import Cluster
     from paddock.model.ledger import Ledger
@@ -49,6 +49,12 @@ def require_operation(repository: Repository, operation_id: str) -> Operation:
         msg = f"No operation found with the id {operation_id!r}"
         raise NotFound(msg)
     return operation
+
+
+def running_among(repository: Repository, operation_ids: Iterable[str]) -> dict[str, Operation]:
+    """Those of these operations that run, by id; one that is forgotten has ended."""
+    found = {one: repository.operation(one) for one in set(operation_ids)}
+    return {one: operation for one, operation in found.items() if operation and operation.is_running}
 
 
 def operation_of_request(repository: Repository, cluster: str, request_id: str) -> Operation:

@@ -14,7 +14,6 @@ from paddock.model.node import NodeStatus
 from paddock.model.operation import (
     DEADLINE_NS,
     EVERY_VIRTUAL_CLUSTER,
-    SECOND_NS,
     Action,
     Operation,
     OperationState,
@@ -26,7 +25,7 @@ from paddock.service.create_nodes import record_missing_nodes
 from paddock.service.lookup import known_quotas, require_cluster, require_ledger
 from paddock.service.membership import with_departures
 from paddock.service.recording import record_operation, require_new_request
-from paddock.service.starting import left_to_the_workflow, start
+from paddock.service.starting import REQUEST_NS, left_to_the_workflow, start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -42,8 +41,6 @@ if TYPE_CHECKING:
 
 # Beside the nodes, a transaction may check the cluster and write the ledger.
 _NODES_PER_WRITE = MAX_WRITES - 2
-# Some thousand nodes take so long; a request is cut off after 28 seconds.
-MARKING_NS = 10 * SECOND_NS
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +94,7 @@ def manage(
         if request_id:
             require_new_request(repository, cluster_name, request_id)
         nodes = select()
-        # Later than what took hold of the nodes before, also where another machine's clock is ahead.
-        now = max(clock.now(), *(node.managed_at + 1 for node in nodes), 0)
+        now = after_all(clock, nodes)
         identity = new_operation_id(now)
         candidate = new_operation(now, cluster_name, identity, action, (), takes_from=takes_from)
         results = {node.id: _judge(node, candidate, now) for node in nodes}
@@ -127,6 +123,11 @@ def retry_failed(repository: Repository, workflows: Workflows, clock: Clock, clu
 
     operation, _ = manage(repository, workflows, clock, cluster_name, Action.START, select)
     return operation
+
+
+def after_all(clock: Clock, nodes: Sequence[Node]) -> int:
+    """Now, but later than what took hold of these nodes before, also where that machine's clock is ahead."""
+    return max(clock.now(), *(node.managed_at + 1 for node in nodes), 0)
 
 
 def new_operation(
@@ -162,19 +163,19 @@ def begin_forced(
     repository: Repository,
     workflows: Workflows,
     clock: Clock,
-    cluster: str,
     operation_id: str,
     action: Action,
-    node_ids: Collection[str],
+    nodes: Sequence[Node],
     notice_ns: int = 0,
 ) -> None:
-    """Begin an operation of Paddock's own on these nodes, which nothing holds back.
+    """Begin an operation of Paddock's own on these nodes of one cluster, which nothing holds back.
 
     It takes hold of them at once, and of their instances after the notice. Raises ``WriteConflictError``
     where an operation of this id exists.
     """
-    now = clock.now()
-    operation = new_operation(now, cluster, operation_id, action, node_ids, forced=True)
+    now = after_all(clock, nodes)
+    ids = [node.id for node in nodes]
+    operation = new_operation(now, nodes[0].cluster, operation_id, action, ids, forced=True)
     operation = replace(operation, not_before=now + notice_ns if notice_ns else 0)
     repository.commit(Put(operation, was=None))
     mark(repository, clock, operation)
@@ -183,7 +184,7 @@ def begin_forced(
 
 def mark_for_a_while(repository: Repository, clock: Clock, operation: Operation) -> list[tuple[Node, str]]:
     """Like ``mark``, for as many nodes as a request has time for; the workflow marks the rest."""
-    return mark(repository, clock, operation, until=clock.now() + MARKING_NS)
+    return mark(repository, clock, operation, until=clock.now() + REQUEST_NS)
 
 
 def mark(

@@ -11,10 +11,17 @@ from paddock.model.operation import SECOND_NS
 from paddock.ports.compute import InstanceState
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from paddock.ports.compute import Instance
 
 # Descriptions lag minutes behind a launch; only an instance that stays out of sight for this long is gone.
 UNSEEN_GRACE_NS = 300 * SECOND_NS
+
+
+def instance_of(node: Node, seen: Mapping[str, Instance]) -> Instance | None:
+    """What the cloud showed of the node's instance, or of the one to be replaced where it has no other."""
+    return seen.get(node.instance_id or node.replaced_instance_id)
 
 
 def is_gone(node: Node, instance: Instance | None, now: int) -> bool:
@@ -24,12 +31,17 @@ def is_gone(node: Node, instance: Instance | None, now: int) -> bool:
     return bool(node.unseen_since) and now - node.unseen_since >= UNSEEN_GRACE_NS
 
 
+def is_to_end(node: Node) -> bool:
+    """Whether the node shall be there no more."""
+    return node.target_state is TargetState.TERMINATED
+
+
 def is_ending(node: Node) -> bool:
     """Whether the node can serve no longer, and its instance has still to end.
 
     Until then it uses up its limits, unless it was Deallocated and used none.
     """
-    waits = node.counted or node.target_state is TargetState.TERMINATED
+    waits = node.counted or is_to_end(node)
     return node.status is NodeStatus.FAILED and waits
 
 

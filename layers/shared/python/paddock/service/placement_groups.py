@@ -7,27 +7,28 @@ create that uses it again at that moment makes it again, or is told that it is g
 from __future__ import annotations
 
 from dataclasses import replace
-from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from paddock.model.identity import next_revision
 from paddock.model.ledger import placement_group_key
+from paddock.model.operation import SECOND_NS
 from paddock.ports.repository import Put
 from paddock.service.contention import until_won
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from paddock.ports.clock import Clock
     from paddock.ports.compute import Compute
     from paddock.ports.repository import Repository
 
 # Each is one call, and a task does a bounded amount; what is left over is for the next one.
 GROUPS_PER_RUN = 50
-# EC2's limit; names of clusters, node arrays and groups may be longer together.
-MAX_NAME_LENGTH = 255
+TURN_NS = 60 * SECOND_NS
 
 
 def cloud_placement_group(cluster: str, node_array: str, placement_group: str) -> str:
-    """The cloud's name for a placement group: unique in the account, as the client's is in its node array."""
+    """The deployment's name for a placement group, as the client's is its node array's."""
     return _cloud_name(cluster, placement_group_key(node_array, placement_group)) if placement_group else ""
 
 
@@ -40,7 +41,7 @@ def delete_empty_groups(repository: Repository, compute: Compute, clock: Clock, 
 
     def attempt() -> int:
         ledger = repository.ledger(cluster)
-        empty = ledger.empty_placement_groups()[:GROUPS_PER_RUN] if ledger else []
+        empty = _those_whose_turn_it_is(ledger.empty_placement_groups(), clock.now()) if ledger else []
         gone = [key for key in empty if compute.delete_placement_group(_cloud_name(cluster, key))]
         if ledger is not None and gone:
             after = replace(
@@ -52,9 +53,11 @@ def delete_empty_groups(repository: Repository, compute: Compute, clock: Clock, 
     return until_won(clock, attempt)
 
 
+def _those_whose_turn_it_is(keys: Sequence[str], now: int) -> Sequence[str]:
+    """As many as one run takes, others each minute: some may stay for long, and must not hold up the rest."""
+    begin = now // TURN_NS * GROUPS_PER_RUN % max(len(keys), 1)
+    return [*keys[begin:], *keys[:begin]][:GROUPS_PER_RUN]
+
+
 def _cloud_name(cluster: str, key: str) -> str:
-    name = f"paddock/{cluster}/{key}"
-    if len(name) <= MAX_NAME_LENGTH:
-        return name
-    digest = sha256(name.encode()).hexdigest()
-    return f"{name[: MAX_NAME_LENGTH - len(digest) - 1]}-{digest}"
+    return f"{cluster}/{key}"

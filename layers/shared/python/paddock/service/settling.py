@@ -11,8 +11,9 @@ from paddock.model.node import NodeStatus
 from paddock.model.usage import interval_until
 from paddock.ports.repository import MAX_WRITES, Delete, Put
 from paddock.service.contention import until_won
+from paddock.service.lookup import running_among
 from paddock.service.membership import with_departures
-from paddock.service.observation import switched_off
+from paddock.service.observation import is_to_end, switched_off
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -48,14 +49,17 @@ def release_nodes(
 
 
 def remove_nodes(
-    repository: Repository, clock: Clock, cluster: str, ids: Collection[str], *, keep_fixed: bool
+    repository: Repository, clock: Clock, cluster: str, gone: Sequence[Node], *, keep_fixed: bool
 ) -> None:
-    """Remove these nodes, as far as they exist: their limits, names and records.
+    """Remove these nodes, whose instances are gone: their limits, names and records.
 
-    With ``keep_fixed`` the fixed ones give back their limits alone, and stay as Off.
+    With ``keep_fixed`` the fixed ones give back their limits alone, and stay as Off. A node that has another
+    instance by now, or shall not end any more, is left as it is.
     """
+    judged = {node.id: node.instance_ids for node in gone}
 
     def settle(ledger: Ledger, nodes: Sequence[Node]) -> tuple[Ledger, list[Write]]:
+        nodes = [node for node in nodes if is_to_end(node) and node.instance_ids == judged[node.id]]
         kept = [node for node in nodes if keep_fixed and node.fixed]
         removed = [node for node in nodes if not (keep_fixed and node.fixed)]
         after = ledger.without_active(node for node in kept if node.counted).without_nodes(removed)
@@ -63,7 +67,23 @@ def remove_nodes(
         writes += [Delete(node) for node in removed]
         return after, writes + usage_until(nodes, clock.now())
 
-    settle_nodes(repository, clock, cluster, ids, settle)
+    settle_nodes(repository, clock, cluster, judged, settle)
+
+
+def never_launched(repository: Repository, nodes: Sequence[Node]) -> list[Node]:
+    """Those of these nodes without instance that will get none: their launcher has passed them or ended."""
+    running = running_among(repository, (node.launcher for node in nodes))
+    places = {
+        (launcher.id, identity): place
+        for launcher in running.values()
+        for place, identity in enumerate(launcher.ids(), start=1)
+    }
+
+    def is_passed(node: Node) -> bool:
+        launcher = running.get(node.launcher)
+        return launcher is None or launcher.launched_to >= places.get((launcher.id, node.id), 0)
+
+    return [node for node in nodes if is_passed(node)]
 
 
 def forget_failed(repository: Repository, clock: Clock, cluster: str, ids: Collection[str]) -> None:

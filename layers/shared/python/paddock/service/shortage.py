@@ -51,7 +51,11 @@ def settle_shortage(
         return
 
     def settle(ledger: Ledger, nodes: Sequence[Node]) -> tuple[Ledger, list[Write]]:
-        left = [node for node in nodes if is_waiting(node) and node.bucket_id == batch.spec.bucket_id]
+        left = [
+            node
+            for node in nodes
+            if is_waiting(node) and node.bucket_id == batch.spec.bucket_id and node.launcher == operation.id
+        ]
         if not left:
             return ledger, []
         now = clock.now()

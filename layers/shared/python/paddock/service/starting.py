@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from paddock.errors import Busy, StoreThrottled, StoreUnavailable, WorkflowsUnavailable
+from paddock.model.operation import SECOND_NS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,6 +16,9 @@ if TYPE_CHECKING:
     from paddock.ports.workflows import Workflows
 
 logger = logging.getLogger(__name__)
+
+# For so long a request writes records of nodes, some thousand in general; it is cut off after 28 seconds.
+REQUEST_NS = 10 * SECOND_NS
 
 
 def start(workflows: Workflows, operation: Operation) -> None:

@@ -23,7 +23,7 @@ from paddock.service.contention import until_won
 from paddock.service.create_nodes import begin_create, record_missing_nodes
 from paddock.service.healing import as_it_is
 from paddock.service.lookup import require_cluster
-from paddock.service.manage_nodes import mark_for_a_while, new_operation
+from paddock.service.manage_nodes import after_all, mark_for_a_while, new_operation
 from paddock.service.provisioning import Launch, launch_missing
 from paddock.service.recording import record_operation
 from paddock.service.starting import left_to_the_workflow, start
@@ -85,7 +85,7 @@ def write_virtual_cluster(
 
     written, operation = until_won(clock, attempt)
     if operation is not None:
-        begin_create(repository, workflows, operation)
+        begin_create(repository, workflows, clock, operation)
     return written
 
 
@@ -150,7 +150,7 @@ def delete_virtual_cluster(
         if terminate:
             _record_pending(repository, current)
         nodes = _held(repository, current, current.held_ids())
-        now = max(clock.now(), *(node.managed_at + 1 for node in nodes), 0)
+        now = after_all(clock, nodes)
         gone = tombstone(current.id, current.cluster, now, current.revision)
         ending = [node.id for node in nodes if terminate and not node.keep_alive]
         operation = new_operation(

@@ -77,6 +77,16 @@ class DynamoDbRepository:
         """See ``Repository.clusters``."""
         return list(self._query(Cluster, keys.CLUSTERS))
 
+    def cluster_names(self) -> Sequence[str]:
+        """See ``Repository.cluster_names``."""
+        pages = self._pages(
+            KeyConditionExpression="pk = :pk",
+            ExpressionAttributeValues={":pk": {"S": keys.CLUSTERS}},
+            ProjectionExpression="sk",
+            ConsistentRead=True,
+        )
+        return [item["sk"]["S"] for page in pages for item in page["Items"]]
+
     def ledger(self, cluster: str) -> Ledger | None:
         """See ``Repository.ledger``."""
         return self._get(Ledger, keys.ledger(cluster))

@@ -16,7 +16,7 @@ from paddock.service.contention import commit_each, until_won
 from paddock.service.create_nodes import record_missing_nodes
 from paddock.service.healing import heal, heal_unmet
 from paddock.service.manage_nodes import begin_forced
-from paddock.service.observation import UNSEEN_GRACE_NS, failed
+from paddock.service.observation import UNSEEN_GRACE_NS, failed, is_to_end
 from paddock.service.orphans import end_instances, find_orphans
 from paddock.service.placement_groups import delete_empty_groups
 from paddock.service.read_nodes import nodes_of
@@ -24,7 +24,7 @@ from paddock.service.settling import forget_failed, release_nodes
 from paddock.service.steps.outcome import Next, Outcome, wait
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from paddock.model.node import Node
     from paddock.model.operation import Operation
@@ -71,8 +71,6 @@ def finish(
             errors = operation.errors
     except (ComputeThrottled, ComputeUnavailable):
         return wait(polls)
-    with suppress(ComputeThrottled, ComputeUnavailable):
-        delete_empty_groups(repository, compute, clock, operation.cluster)
     _end(repository, clock, operation, errors)
     if names := sorted(operation.virtual_clusters()):
         for name in names:
@@ -81,6 +79,9 @@ def finish(
     if operation.action in ENDING:
         # It may have taken nodes away, and has made room for others.
         heal_unmet(repository, workflows, clock, operation.cluster)
+    # The last thing to do: whatever is wrong with a group must not keep an operation from its end.
+    with suppress(ComputeThrottled, ComputeUnavailable):
+        delete_empty_groups(repository, compute, clock, operation.cluster)
     return Outcome(Next.DONE, orphans=orphans)
 
 
@@ -90,7 +91,8 @@ def _finish_launching(
     """The reasons of nodes that failed, and the number of instances that had no node."""
     if operation.action is Action.CREATE:
         record_missing_nodes(repository, operation)
-    unlaunched = [node.id for node in _unfinished(repository, operation) if not node.instance_ids]
+    unfinished = _unfinished(nodes_of(repository, operation), operation)
+    unlaunched = [node.id for node in unfinished if not node.instance_ids]
     release_nodes(
         repository,
         clock,
@@ -104,17 +106,12 @@ def _finish_launching(
     errors = {node.id: node.status_message for node in nodes if node.status is NodeStatus.FAILED}
     if operation.action is not Action.CREATE:
         not_begun = (node for node in nodes if node.status in _NOT_BEGUN)
-        errors |= {node.id: operation.errors.get(node.id, _LATE) for node in not_begun}
+        errors |= {node.id: _LATE for node in not_begun} | operation.errors
     return errors | dict.fromkeys(abandoned, _LATE), orphans
 
 
-def _unfinished(repository: Repository, operation: Operation) -> list[Node]:
-    waiting = (NodeStatus.ACQUIRING, NodeStatus.PREPARING)
-    return [
-        node
-        for node in nodes_of(repository, operation)
-        if node.status in waiting and node.is_wanted and node.launcher == operation.id
-    ]
+def _unfinished(nodes: Sequence[Node], operation: Operation) -> list[Node]:
+    return [node for node in nodes if node.is_coming and node.launcher == operation.id]
 
 
 def _abandon(repository: Repository, workflows: Workflows, clock: Clock, operation: Operation) -> list[str]:
@@ -122,14 +119,26 @@ def _abandon(repository: Repository, workflows: Workflows, clock: Clock, operati
 
     Answers their ids, the same when the task is run again.
     """
-    stuck = _unfinished(repository, operation)
-    # An instance that was Ready once, before this operation, was stopped.
-    stopped = {node.id for node in stuck if node.instance_id and 0 < node.ready_at < operation.start_time}
-    launched = {node.id for node in stuck} - stopped
+    nodes = nodes_of(repository, operation)
+    stuck = _unfinished(nodes, operation)
+    stopped = [node for node in stuck if _was_stopped(node, operation)]
+    launched = [node for node in stuck if not _was_stopped(node, operation)]
+    launched += [node for node in nodes if _came_too_late(node, operation)]
     abandoned = _clean_up(repository, workflows, clock, operation, Action.TERMINATE, launched)
     if operation.action is Action.START:
         abandoned += _clean_up(repository, workflows, clock, operation, Action.DEALLOCATE, stopped)
     return abandoned
+
+
+def _was_stopped(node: Node, operation: Operation) -> bool:
+    """Whether the node has an instance that was Ready once, before this operation."""
+    return bool(node.instance_id) and 0 < node.ready_at < operation.start_time
+
+
+def _came_too_late(node: Node, operation: Operation) -> bool:
+    """Whether it was launched when the termination of the node had given up already."""
+    given_up = node.status is NodeStatus.FAILED and is_to_end(node)
+    return given_up and bool(node.instance_id) and node.launcher == operation.id
 
 
 def _clean_up(
@@ -138,7 +147,7 @@ def _clean_up(
     clock: Clock,
     operation: Operation,
     action: Action,
-    node_ids: Collection[str],
+    nodes: Sequence[Node],
 ) -> list[str]:
     """Start the operation that cleans up after this one, and has an id that follows; answers its nodes."""
     identity = derived_operation_id(operation.id, action)
@@ -146,9 +155,9 @@ def _clean_up(
     if earlier is not None:
         # Where its start was lost in a crash, the reconciler starts it, with a deadline of its own.
         return earlier.ids()
-    if node_ids:
-        begin_forced(repository, workflows, clock, operation.cluster, identity, action, node_ids)
-    return list(node_ids)
+    if nodes:
+        begin_forced(repository, workflows, clock, identity, action, nodes)
+    return [node.id for node in nodes]
 
 
 def _end_orphans(compute: Compute, operation: Operation, nodes: Sequence[Node]) -> int:
@@ -184,7 +193,7 @@ def _is_left(node: Node, operation: Operation) -> bool:
 
 def _given_up(node: Node, reason: str, now: int) -> Node:
     """The node, whose instance would not end or stop."""
-    if node.target_state is TargetState.TERMINATED and node.status is not NodeStatus.FAILED:
+    if is_to_end(node) and node.status is not NodeStatus.FAILED:
         return replace(failed(node, reason, now), counted=node.counted)
     if node.target_state is TargetState.DEALLOCATED:
         revision = next_revision(now, node.revision)

@@ -90,7 +90,7 @@ def _use_instances(
             clock,
             operation.cluster,
             errors.keys(),
-            lambda node: stopped(node, errors[node.id], clock.now()),
+            lambda node: stopped(node, errors[node.id], clock.now()) if _is_held(node, operation) else node,
         )
     return errors
 

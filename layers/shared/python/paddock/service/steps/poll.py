@@ -13,9 +13,9 @@ from paddock.ports.compute import InstanceState
 from paddock.ports.repository import Put
 from paddock.service.contention import commit_each
 from paddock.service.healing import join
-from paddock.service.observation import deallocated, is_gone, observed
+from paddock.service.observation import deallocated, is_gone, is_to_end, observed
 from paddock.service.read_nodes import nodes_of
-from paddock.service.settling import release_nodes, remove_nodes, settle_nodes, usage_until
+from paddock.service.settling import never_launched, release_nodes, remove_nodes, settle_nodes, usage_until
 from paddock.service.steps.outcome import Next, Outcome, wait
 
 if TYPE_CHECKING:
@@ -135,15 +135,15 @@ def _poll_ending(
 ) -> Outcome:
     nodes = nodes_of(repository, operation)
     stopping = [node for node in nodes if node.target_state is TargetState.DEALLOCATED and node.counted]
-    ending = [node for node in nodes if node.target_state is TargetState.TERMINATED]
+    ending = [node for node in nodes if is_to_end(node)]
     ids = [instance_id for node in (*ending, *stopping) for instance_id in node.instance_ids]
     seen = compute.describe(ids) if ids else {}
     now = clock.now()
     gone = [node for node in ending if node.instance_ids and _has_ended(node, seen, now)]
-    gone += _never_launched(repository, [node for node in ending if not node.instance_ids])
+    gone += never_launched(repository, [node for node in ending if not node.instance_ids])
     keep_fixed = operation.action is not Action.REMOVE
+    remove_nodes(repository, clock, operation.cluster, gone, keep_fixed=keep_fixed)
     gone_ids = {node.id for node in gone}
-    remove_nodes(repository, clock, operation.cluster, gone_ids, keep_fixed=keep_fixed)
     left = [node for node in ending if node.id not in gone_ids]
     _record_sightings(repository, [node for node in left if node.instance_ids], seen, now)
     stops = _record_stopping(repository, clock, stopping, seen)
@@ -195,21 +195,3 @@ def _record_stopping(
     waiting = [node for node in nodes if node.id not in settled]
     _record_sightings(repository, waiting, seen, now)
     return bool(waiting)
-
-
-def _never_launched(repository: Repository, nodes: Sequence[Node]) -> list[Node]:
-    """Those of these nodes without instance that will get none: their launcher has passed them or ended."""
-    launchers = {one: repository.operation(one) for one in {node.launcher for node in nodes}}
-    places = {
-        (launcher.id, identity): place
-        for launcher in launchers.values()
-        if launcher is not None and launcher.is_running
-        for place, identity in enumerate(launcher.ids(), start=1)
-    }
-
-    def is_settled(node: Node) -> bool:
-        launcher = launchers[node.launcher]
-        place = places.get((node.launcher, node.id), 0)
-        return launcher is None or not launcher.is_running or launcher.launched_to >= place
-
-    return [node for node in nodes if is_settled(node)]

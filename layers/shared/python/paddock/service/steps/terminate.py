@@ -7,14 +7,18 @@ from typing import TYPE_CHECKING
 
 from paddock.errors import ComputeThrottled, ComputeUnavailable
 from paddock.model.identity import next_revision
-from paddock.model.node import TargetState
+from paddock.model.node import NodeStatus, TargetState
 from paddock.model.operation import Action
 from paddock.ports.repository import Put
+from paddock.service.contention import commit_each
 from paddock.service.manage_nodes import prepare
+from paddock.service.observation import is_to_end
 from paddock.service.read_nodes import nodes_of
 from paddock.service.steps.outcome import Next, Outcome, wait
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
     from paddock.model.node import Node
     from paddock.model.operation import Operation
     from paddock.ports.clock import Clock
@@ -46,19 +50,43 @@ def terminate(
     except (ComputeThrottled, ComputeUnavailable):
         return wait(polls)
     errors |= {(ending | stopping)[instance_id]: reason for instance_id, reason in refused.items()}
+    if operation.action is Action.REIMAGE:
+        # What is kept is not asked for again, so it has no other reason than its first.
+        errors = {**errors, **operation.errors}
     after = operation.with_errors(errors)
     if after != operation:
         after = replace(after, revision=next_revision(clock.now(), operation.revision))
         repository.commit(Put(after, was=operation))
+    if operation.action is Action.REIMAGE:
+        _keep(repository, clock, [node for node in nodes if refused.keys() & _replaced(node, operation)])
     return wait(polls)
 
 
-def _to_end(node: Node, operation: Operation) -> list[str]:
+def _to_end(node: Node, operation: Operation) -> Collection[str]:
     """Instances to end: all of a node that shall end, and the one that a reimage replaces."""
-    if node.target_state is TargetState.TERMINATED:
-        return node.instance_ids
-    replaces = operation.action is Action.REIMAGE and node.launcher == operation.id
-    return [node.replaced_instance_id] if replaces and node.replaced_instance_id else []
+    return node.instance_ids if is_to_end(node) else _replaced(node, operation)
+
+
+def _replaced(node: Node, operation: Operation) -> set[str]:
+    replaces = operation.action is Action.REIMAGE and node.launcher == operation.id and node.is_wanted
+    return {node.replaced_instance_id} if replaces and node.replaced_instance_id else set()
+
+
+def _keep(repository: Repository, clock: Clock, nodes: Sequence[Node]) -> None:
+    """Let nodes keep the instances that the cloud will not end; the polls find their addresses again."""
+    now = clock.now()
+    kept = [
+        replace(
+            node,
+            revision=next_revision(now, node.revision),
+            status=NodeStatus.PREPARING,
+            instance_id=node.replaced_instance_id,
+            replaced_instance_id="",
+        )
+        for node in nodes
+    ]
+    # One that somebody else has changed meanwhile is asked for again.
+    commit_each(repository, [Put(after, was=node) for node, after in zip(nodes, kept, strict=True)])
 
 
 def _to_stop(node: Node) -> bool:
