@@ -54,8 +54,8 @@ def noticed(node: Node, instance: Instance | None, now: int) -> Node:
     """A watched node after a look at its instance; the very same where nothing is new.
 
     One whose instance has ended, or was not seen for long, has Failed; one whose instance is about to end has
-    too, and uses up its limits until that is gone. One whose instance was stopped is
-    Deallocated, and shall be: nobody brings it back but a start.
+    too, and uses up its limits until that is gone. One whose instance was stopped is Deallocated, and shall
+    be: nobody brings it back but a start.
     """
     is_stopped = instance is not None and instance.state is InstanceState.STOPPED
     if is_stopped and node.is_wanted and now - node.ready_at >= STOPPED_GRACE_NS:

@@ -208,7 +208,7 @@ def mark(
 def _record_refused(
     repository: Repository, clock: Clock, operation: Operation, refused: Sequence[tuple[Node, str]]
 ) -> None:
-    """Write down whom the answer calls refused, so that the workflow does not take them after all."""
+    """Write down whom the answer calls refused, as many as fit: the workflow must not take them after all."""
     if refused:
         after = operation.with_errors({node.id: error for node, error in refused})
         after = replace(after, revision=next_revision(clock.now(), operation.revision))
