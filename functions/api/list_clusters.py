@@ -7,10 +7,12 @@ from paddock.http.endpoint import endpoint
 from paddock.http.errors import CLUSTERS
 from paddock.http.reply import Reply
 from paddock.http.request import Request
-from paddock.http.views.cluster import cluster_view
+from paddock.http.views.cluster import CLUSTERS_LISTED, cluster_view
 
 
 @endpoint(CLUSTERS)
-def handler(request: Request) -> Reply:  # noqa: ARG001
-    """Answer every cluster, by name."""
-    return Reply(200, {"clusters": [cluster_view(cluster) for cluster in bootstrap.list_clusters()]})
+def handler(request: Request) -> Reply:
+    """Answer them by name, in pages where one reply cannot hold them all."""
+    after = request.query("nextToken") or ""
+    found = [cluster_view(one) for one in bootstrap.list_clusters() if one.name > after]
+    return Reply(200, {"clusters": found}, listing=CLUSTERS_LISTED)

@@ -52,7 +52,7 @@ TABLE_ACTIONS = {
     "ListVirtualClusters": "Query",
     "GetVirtualCluster": "GetItem",
     "GetVirtualClusterHistory": "GetItem Query",
-    "DeleteVirtualCluster": "GetItem BatchGetItem Query PutItem",
+    "DeleteVirtualCluster": "GetItem BatchGetItem Query PutItem ConditionCheckItem",
     "Unmatched": "",
     "GetHealth": "",
     "Launch": "GetItem BatchGetItem Query PutItem ConditionCheckItem",

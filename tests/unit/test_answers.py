@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from io import StringIO
 from typing import Any
 from urllib.parse import urljoin
 
@@ -10,6 +11,7 @@ import pytest
 
 from paddock import bootstrap
 from paddock.errors import ComputeUnavailable, StoreThrottled
+from paddock.observability import logger
 from tests import readme
 from tests.fakes.api import HANDLERS, ask, event, handle, serve
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
@@ -190,6 +192,24 @@ def test_what_is_not_the_clients_fault_is_a_5xx_at_every_route(
     monkeypatch.setattr(bootstrap, "repository", Broken)
     for method, route, query, names, body in well:
         assert ask(method, route, names, query, body)[0] == status, route
+
+
+def test_a_history_that_never_was_is_not_found_from_wherever_it_is_asked_for(world: World) -> None:
+    del world
+    query = {"nextToken": "5"}
+    assert ask("GET", HISTORY, {"virtualCluster": "nope"}, query, None)[0] == 404
+
+
+def test_a_log_line_does_not_quote_all_of_a_body_that_is_wrong(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    del world
+    log = StringIO()
+    monkeypatch.setattr(logger.handlers[0], "stream", log)
+    ask("POST", "/virtual_clusters", {}, None, {"x" * 100_000: "y" * 100_000})
+    lines = log.getvalue().splitlines()
+    assert any("InvalidRequest" in line for line in lines)
+    assert max(map(len, lines)) < 5_000
 
 
 @pytest.mark.parametrize("action", ["create", *ACTIONS])

@@ -230,3 +230,14 @@ def test_a_bucket_with_nodes_stays_the_machine_that_they_were_counted_as(change:
         world.put(changed, current.revision)
     lowered = {"nodearrays": [nodearray("ondemand", bucket(maxCount=0, pricePerHour=1.0))]}
     world.put(lowered, current.revision)
+
+
+def test_a_node_array_in_use_stays_on_demand_or_spot() -> None:
+    """Its nodes would count against the wrong quota."""
+    big = bucket("c7i-xlarge")
+    world = World(nodearray("a", big), nodearray("b", big))
+    world.ready(1, array="a")
+    revision = require_cluster(world.repository, CLUSTER).revision
+    with pytest.raises(NodesInUse, match=r"interruptible: c7i-xlarge in a$"):
+        world.put({"nodearrays": [nodearray("a", big, interruptible=True), nodearray("b", big)]}, revision)
+    world.put({"nodearrays": [nodearray("a", big), nodearray("b", big, interruptible=True)]}, revision)

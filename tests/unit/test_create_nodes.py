@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from paddock.errors import DuplicateRequest, InvalidRequest, NotFound, RecordTooLarge, StoreThrottled
+from paddock.model.counting import count_bucket
 from paddock.model.definition import MAX_BUCKETS
 from paddock.model.identity import is_id
 from paddock.model.node import NodeStatus
@@ -422,3 +423,20 @@ def test_a_create_is_answered_in_time_also_where_the_store_is_slow() -> None:
     world.drive(operation)
     assert world.operation(operation.id).succeeded == 5000
     assert invariants.at_rest(world) == []
+
+
+def test_buckets_without_room_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    counted = 0
+
+    def counting(*given: Any) -> Any:
+        nonlocal counted
+        counted += 1
+        return count_bucket(*given)
+
+    monkeypatch.setattr("paddock.service.node_plan.count_bucket", counting)
+    world = World(
+        nodearray("ondemand", *(bucket(f"m{n}", instanceType="c7i.xlarge", maxCount=1) for n in range(50)))
+    )
+    _, added = world.create_sets(*({"nodearray": "ondemand", "count": 1},) * 200)
+    assert sum(line.count for line in added) == 50
+    assert counted < 600

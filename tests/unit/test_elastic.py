@@ -13,6 +13,7 @@ from paddock.model.operation import Action
 from paddock.model.virtual_cluster import ConditionReason
 from paddock.service.virtual_clusters import virtual_cluster_history
 from tests.fakes import invariants
+from tests.fakes.actors import Actor, crash_before, plainly
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
 
 if TYPE_CHECKING:
@@ -459,3 +460,68 @@ def test_a_history_that_is_no_longer_kept_is_empty_as_long_as_the_virtual_cluste
     world.forget(*world.repository.virtual_cluster_changes("vc", 9))
     with pytest.raises(NotFound):
         virtual_cluster_history(world.repository, "vc", 9, None)
+
+
+# What comes late.
+
+
+def test_a_delete_that_read_a_launch_long_ago_does_not_write_its_nodes_again() -> None:
+    world = make(maxCount=1)
+    world.ec2.capacity(0)
+    operation = world.operation(world.want("vc", a=1).operation_id)
+    deleting = Actor(world, lambda view: view.release("vc", terminate=True))
+    for _ in range(2):
+        # It reads the virtual cluster, and the operation, which has launched nothing yet.
+        deleting.go()
+    world.drive(operation)
+    assert world.nodes() == []
+    while not deleting.has_ended:
+        deleting.go()
+    assert deleting.error is None
+    assert world.nodes() == []
+    world.settle()
+    assert invariants.at_rest(world) == []
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_a_virtual_cluster_that_is_made_again_keeps_what_its_predecessor_was_ending(
+    dies: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The delete dies before it has marked its nodes, or has no time to mark them."""
+    world = make(4)
+    world.claim("vc", a=2)
+    if dies:
+        deleting = Actor(world, lambda view: view.release("vc", terminate=True))
+        while not deleting.has_ended:
+            stored = world.repository.virtual_cluster("vc")
+            assert stored is not None
+            deleting.go(crash_before if stored.deleted else plainly)
+    else:
+        monkeypatch.setattr("paddock.service.manage_nodes.REQUEST_NS", 0)
+        world.release("vc", terminate=True)
+    again = world.claim("vc", a=2)
+    world.settle()
+    kept = world.held("vc")
+    assert kept.node_instances == again.node_instances
+    assert kept.condition.status
+    assert invariants.at_rest(world) == []
+
+
+def test_the_history_has_no_gap_where_a_node_is_lost_before_it_has_joined() -> None:
+    world = make()
+    identity = world.want("vc", a=1).operation_id
+    world.step("launch", identity)
+    world.clock.advance(MINUTE)
+    polling = Actor(world, lambda view: view.step("poll", identity, 1))
+    while not any(node.is_usable for node in world.nodes()):
+        polling.go()
+    polling.go(crash_before)
+    [node] = world.nodes()
+    world.ec2.end(node.instance_id)
+    world.clock.advance(MINUTE)
+    world.hear(node.instance_id)
+    world.settle()
+    changes = world.repository.virtual_cluster_changes("vc", 99)
+    assert len(changes) > 2
+    assert changes[0].revision == world.held("vc").revision
+    assert all(later.previous == earlier.revision for later, earlier in pairwise(changes))

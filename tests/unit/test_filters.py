@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paddock.model.filters import (
+    MAX_COMPARISONS,
     MAX_FILTER_DEPTH,
     MAX_FILTER_LENGTH,
     AllOf,
@@ -180,9 +181,31 @@ def test_depth_and_length_are_bounded() -> None:
         parse_filter(nested(MAX_FILTER_DEPTH + 1))
     with pytest.raises(FilterError, match="at most 50 parentheses"):
         parse_filter("(" * MAX_FILTER_LENGTH)
-    assert not holds("One===2||" * ((MAX_FILTER_LENGTH - 7) // 9) + "One===2")
+    assert not holds("One in {2" + ",2" * (MAX_FILTER_LENGTH // 2 - 5) + "}")
+    assert not holds(" || ".join(["One === 2"] * MAX_COMPARISONS))
+    with pytest.raises(FilterError, match=f"at most {MAX_COMPARISONS} comparisons, and values in lists"):
+        parse_filter(" || ".join(["One === 2"] * (MAX_COMPARISONS + 1)))
     with pytest.raises(FilterError, match=f"at most {MAX_FILTER_LENGTH} characters"):
         parse_filter(" " * MAX_FILTER_LENGTH + "One === 1")
+
+
+def test_a_list_of_any_length_is_looked_into_once() -> None:
+    compared = 0
+
+    class Name(str):
+        __slots__ = ()
+        __hash__ = str.__hash__
+
+        def __eq__(self, other: object) -> bool:
+            nonlocal compared
+            compared += 1
+            return str.__eq__(self, other)
+
+    names = ", ".join(f'"ondemand-{number}"' for number in range(3_000))
+    condition = parse_filter(f"Name in {{{names}}}")
+    assert condition.holds({"Name": Name("ondemand-2999")})
+    assert not condition.holds({"Name": Name("ondemand-3000")})
+    assert compared < 10
 
 
 # Properties.

@@ -13,11 +13,17 @@ import pytest
 
 from paddock import bootstrap
 from paddock.adapters.dynamodb import keys
+from paddock.http.reply import Reply
+from paddock.http.views.usage import usage_view
 from paddock.model.base import MAX_NODES
+from paddock.model.identity import new_operation_id, node_id
 from paddock.model.node import NodeStatus
+from paddock.model.usage import HOUR_NS, UsageInterval, add_nodes, sum_by_machine
 from paddock.model.virtual_cluster import NodeInstance, VirtualCluster
+from paddock.service.usage import MAX_ENTRIES, ClusterUsage
 from paddock.settings import Settings
 from tests.fakes.api import Context
+from tests.fakes.clock import START
 from tests.fakes.world import CLUSTER, REGION, World, nodearray
 
 if TYPE_CHECKING:
@@ -180,3 +186,41 @@ def test_virtual_clusters_with_a_hundred_thousand_nodes_are_listed_in_pages_that
     assert told == [f"team-{number:03}" for number in range(50)]
     assert all(body["result"] for body, _ in found)
     assert (len(found) == 1) is (headers is GZIP)
+
+
+def test_clusters_with_large_definitions_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    large = nodearray(configuration={"script": "x" * 16_000})
+    names = [f"cluster-{number:03}" for number in range(400)]
+    for name in names:
+        world.put({"nodearrays": [large]}, name=name)
+    use(world, monkeypatch)
+    found = list(pages("list_clusters", TEXT))
+    assert len(found) == 2
+    assert max(size for _, size in found) < LAMBDA_LIMIT
+    assert [one["name"] for body, _ in found for one in body["clusters"]] == [*names, CLUSTER]
+
+
+def test_usage_by_nodes_of_the_longest_names_fits() -> None:
+    array, hours = "a" * 64, 25
+    used = [
+        UsageInterval(
+            cluster=CLUSTER,
+            node_id=node_id(new_operation_id(START), number),
+            name=f"{array[:54]}{number:010}",
+            node_array=array,
+            machine_type="m" * 64,
+            cores=448,
+            price_per_hour=123.456789,
+            interruptible=False,
+            start=number * 1_234_567,
+            end=hours * HOUR_NS - number * 7_654_321,
+            revision=1,
+        )
+        for number in range((MAX_ENTRIES - 3 * hours) // hours)
+    ]
+    edges = [hour * HOUR_NS for hour in range(hours + 1)]
+    slots = sum_by_machine(used, edges)
+    add_nodes(slots, used, edges)
+    answer = Reply(200, usage_view(ClusterUsage(slots=slots, has_nodes=True), REGION)).to_gateway()
+    assert len(json.dumps(answer)) < LAMBDA_LIMIT

@@ -78,3 +78,22 @@ def test_thousands_of_node_ids_of_one_operation_are_short_when_written() -> None
 def test_names_that_look_alike_are_different(one: str, other: str) -> None:
     assert other not in NameSet([one])
     assert sorted(NameSet([one, other])) == sorted([one, other])
+
+
+def test_names_that_are_taken_are_passed_once() -> None:
+    looked = 0
+
+    class Counted(NameSet):
+        def __contains__(self, name: str) -> bool:
+            nonlocal looked
+            looked += 1
+            return super().__contains__(name)
+
+    names = Counted(f"node-{number}" for number in range(1, 1001))
+    names.discard("node-500")
+    for _ in range(1000):
+        names.add(next(names.free("node-%d", 1)))
+    assert [next(names.free("node-%d", 1)), next(names.free("node-%d", 3))] == ["node-2000"] * 2
+    assert looked < 10_000
+    names.discard("node-7")
+    assert next(names.free("node-%d", 1)) == "node-7"

@@ -11,10 +11,12 @@ from paddock.model.identity import node_id
 from paddock.model.node import Node, NodeStatus, TargetState
 from paddock.model.operation import DEADLINE_NS, SECOND_NS, Action, OperationState
 from paddock.ports.compute import LaunchRequest
+from paddock.ports.repository import Put
 from paddock.reconcile.observe import STOPPED_GRACE_NS
 from paddock.reconcile.run import Report
 from paddock.service.observation import UNSEEN_GRACE_NS
 from tests.fakes import invariants
+from tests.fakes.actors import Actor, crash_before
 from tests.fakes.ec2 import ANSWER_LOST
 from tests.fakes.world import CLUSTER, World, nodearray
 
@@ -458,3 +460,33 @@ def test_an_operation_of_paddock_s_own_is_later_than_what_another_machine_s_cloc
     assert only(world).status is NodeStatus.TERMINATING
     world.drive_all()
     assert world.nodes() == []
+
+
+def test_a_node_that_nothing_launches_any_more_has_failed_and_counts_no_more() -> None:
+    """However it came about: here its record was written again when its launch had long ended."""
+    world = World(nodearray(maxCount=1))
+    [node] = world.ready(1)
+    stuck = replace(node, status=NodeStatus.ACQUIRING, instance_id="", revision=node.revision + 1)
+    world.repository.commit(Put(stuck, was=node))
+    world.compute.terminate([node.instance_id])
+    world.clock.advance(DEADLINE_NS / SECOND_NS)
+    assert world.reconcile().noticed == 1
+    assert (only(world).status, only(world).counted) == (NodeStatus.FAILED, False)
+    assert invariants.at_rest(world) == []
+    assert world.create(1)[1][0].count == 1
+
+
+def test_what_a_termination_with_notice_is_refused_is_told() -> None:
+    """The node was taken hold of by somebody else before the warning's operation could."""
+    world = World(nodearray("spot", interruptible=True))
+    [node] = world.ready(1, array="spot")
+    warned = Actor(world, lambda view: view.hear(interrupted=[node.instance_id]))
+    while not any(one.forced for one in invariants.operations(world)):
+        warned.go()
+    warned.go(crash_before)
+    restart, _ = world.manage(Action.RESTART, ids=[node.id])
+    world.drive(restart)
+    world.settle()
+    [ending] = [one for one in invariants.operations(world) if one.forced]
+    assert (ending.succeeded, ending.failed) == (0, 1)
+    assert "later operation" in ending.error

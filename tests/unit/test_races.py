@@ -18,7 +18,7 @@ from paddock.errors import (
     NotFound,
     RevisionConflict,
 )
-from paddock.model.node import NodeStatus
+from paddock.model.node import Node, NodeStatus
 from paddock.ports.repository import Put
 from paddock.reconcile.claims import release_stale_claims
 from paddock.service.clusters import delete_cluster
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from paddock.model.cluster import Cluster
     from paddock.model.virtual_cluster import VirtualCluster
+    from paddock.ports.repository import Write
 
 # More calls to ports than a use case makes, and than it makes however often it begins anew.
 USUAL_CALLS, ALL_CALLS = 9, 100
@@ -341,3 +342,28 @@ def test_where_each_attempt_takes_long_the_loser_is_told_before_its_time_is_up()
     with pytest.raises(Busy):
         world.create(5, request_id="r")
     assert world.clock.seconds() - began < 20
+
+
+def test_a_loser_of_many_nodes_looks_at_each_of_them_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World()
+    nodes = world.ready(600)
+    commit, compare = world.repository.commit, Node.__eq__
+    compared = 0
+
+    def counting(one: Node, other: object) -> bool:
+        nonlocal compared
+        compared += 1
+        return compare(one, other)
+
+    def overtaken(*writes: Write) -> None:
+        if len(writes) > 50:
+            monkeypatch.undo()
+            for node in nodes:
+                commit(Put(node.claimed_by("fast", world.clock.now()), was=node))
+            monkeypatch.setattr(Node, "__eq__", counting)
+        commit(*writes)
+
+    monkeypatch.setattr(world.repository, "commit", overtaken)
+    with pytest.raises((Busy, InsufficientNodes)):
+        world.claim("slow", x4c8g=590)
+    assert 0 < compared < 100 * len(nodes)

@@ -18,6 +18,7 @@ from paddock.service.clusters import delete_cluster
 from paddock.service.observation import UNSEEN_GRACE_NS
 from paddock.service.steps.outcome import Next, wait
 from tests.fakes import invariants
+from tests.fakes.actors import Actor
 from tests.fakes.ec2 import ANSWER_LOST
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
 
@@ -525,3 +526,21 @@ def test_an_instance_that_came_into_sight_too_late_is_ended() -> None:
     world.step("finish", operation.id)
     assert world.operation(operation.id).state is OperationState.FAILED
     assert not world.alive()
+
+
+def test_a_launch_that_read_its_operation_long_ago_does_not_write_its_nodes_again() -> None:
+    """Lambda may run a task twice at once; the node that one of them could not launch was ended since."""
+    world = World(nodearray(maxCount=1))
+    world.ec2.capacity(0)
+    create, _ = world.create(1)
+    late = Actor(world, lambda view: view.step("launch", create.id))
+    late.go()
+    world.drive(create)
+    ending, _ = world.terminate(ids=[node.id for node in world.nodes()])
+    world.drive(ending)
+    assert world.nodes() == []
+    while not late.has_ended:
+        late.go()
+    assert world.nodes() == []
+    world.settle()
+    assert invariants.at_rest(world) == []

@@ -27,6 +27,9 @@ _COUNTED: Mapping[type[PaddockError], Metric] = {
 }
 
 
+# What is said of a body that is wrong may quote all of it.
+MAX_CAUSE_LENGTH = 1_000
+
 # Under which key each id of a path stands in the log and in traces, everywhere.
 _IDS = {"cluster": "cluster", "operation_id": "operation", "virtual_cluster": "virtualCluster"}
 
@@ -49,7 +52,7 @@ def endpoint(surface: Surface) -> Callable[[Callable[[Request], Reply]], Handler
                     count(_COUNTED[type(error)])
                 told = {"error": type(error).__name__, "reason": error.message}
                 # A fault of AWS is told in words of ours; whoever reads the log wants its own.
-                logger.info("refused", extra={**told, "cause": str(error.__cause__ or "")})
+                logger.info("refused", extra={**told, "cause": str(error.__cause__ or "")[:MAX_CAUSE_LENGTH]})
             except Exception as error:  # noqa: BLE001 - the outermost boundary: a client gets JSON, whatever happened
                 logger.exception("unforeseen")
                 reply = surface.reply(error)

@@ -1,4 +1,4 @@
-"""What a client is answered, in the form that API Gateway takes, and never larger than Lambda may answer."""
+"""What a client is answered, in the form that API Gateway takes; no list is longer than Lambda may answer."""
 
 from __future__ import annotations
 

@@ -270,7 +270,8 @@ def _explain_one(fault: ErrorDetails, model: type[BaseModel]) -> str:
     where = ".".join(str(part)[:80] for part in fault["loc"] if part != "[key]") or "the body"
     if fault["type"] != "extra_forbidden":
         return f"{where}: {_wording(fault)}"
-    near = get_close_matches(str(fault["loc"][-1]), _field_names(model, fault["loc"][:-1]), n=1, cutoff=0)
+    *above, name = fault["loc"]
+    near = get_close_matches(str(name)[:80], _field_names(model, tuple(above)), n=1, cutoff=0)
     hint = f", the nearest known one is {near[0]}" if near else ""
     return f"{where}: unknown field{hint}"
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 # Room for some thousands of names in one list.
 MAX_FILTER_LENGTH = 65_536
 MAX_FILTER_DEPTH = 50
+# Each is tried on each of ten thousand nodes, while a client waits.
+MAX_COMPARISONS = 1_000
 _MAX_NUMBER_LENGTH = 40
 _TOLD = 20
 
@@ -45,6 +47,7 @@ _TOKEN = re.compile(
 _BLANKS = re.compile(r"[ \t\r\n]*")
 
 Value = str | int | float | bool | None
+_MISSING = object()
 
 
 class FilterError(ValueError):
@@ -68,7 +71,9 @@ class Equals:
 
     def holds(self, attributes: Mapping[str, Any]) -> bool:
         """See ``Condition``."""
-        return _is(attributes, self.attribute, self.value) is not self.negated
+        found = attributes.get(self.attribute, _MISSING)
+        is_equal = isinstance(found, Value) and _comparable(found) == _comparable(self.value)
+        return is_equal is not self.negated
 
     def __str__(self) -> str:
         return f"{self.attribute} {'!==' if self.negated else '==='} {json.dumps(self.value)}"
@@ -80,10 +85,15 @@ class OneOf:
 
     attribute: str
     values: tuple[Value, ...]
+    _known: frozenset[tuple[bool, Value]] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_known", frozenset(map(_comparable, self.values)))
 
     def holds(self, attributes: Mapping[str, Any]) -> bool:
         """See ``Condition``."""
-        return any(_is(attributes, self.attribute, value) for value in self.values)
+        found = attributes.get(self.attribute, _MISSING)
+        return isinstance(found, Value) and _comparable(found) in self._known
 
     def __str__(self) -> str:
         return f"{self.attribute} in {{{', '.join(json.dumps(value) for value in self.values)}}}"
@@ -127,14 +137,9 @@ def parse_filter(text: str) -> Condition:
     return _Parser(text).parse()
 
 
-def _is(attributes: Mapping[str, Any], name: str, value: Value) -> bool:
-    """Whether the attribute is there and is this value, as JSON sees it: true is not 1 there."""
-    if name not in attributes:
-        return False
-    found = attributes[name]
-    if isinstance(found, bool) or isinstance(value, bool):
-        return found is value
-    return bool(found == value)
+def _comparable(value: Value) -> tuple[bool, Value]:
+    """The value so that it is equal to what JSON calls equal: true is not 1 there."""
+    return isinstance(value, bool), value
 
 
 class _Token(NamedTuple):
@@ -149,6 +154,7 @@ class _Parser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._depth = 0
+        self._comparisons = 0
         self._end = 0
         self._next = self._read()
 
@@ -177,6 +183,9 @@ class _Parser:
             return self._in_parentheses()
         if self._next.kind != "word" or self._next.text in _RESERVED:
             raise self._unexpected("an attribute's name or (")
+        self._comparisons += 1
+        if self._comparisons > MAX_COMPARISONS:
+            raise self._unexpected(f"at most {MAX_COMPARISONS} comparisons, and values in lists")
         attribute = self._take().text
         if self._next.kind == "word" and self._next.text == "in":
             self._take()

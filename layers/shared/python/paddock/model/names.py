@@ -28,6 +28,8 @@ class NameSet:
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._numbers: dict[str, set[int]] = {}
         self._literals: set[str] = set()
+        # By format and first number: up to where all names are taken.
+        self._taken_to: dict[tuple[str, int], int] = {}
         for name in names:
             self.add(name)
 
@@ -51,6 +53,7 @@ class NameSet:
 
     def discard(self, name: str) -> None:
         """Free a name; freeing a free one changes nothing."""
+        self._taken_to.clear()
         prefix, number = _split(name)
         if number is None:
             self._literals.discard(name)
@@ -65,12 +68,15 @@ class NameSet:
             if name_format not in self:
                 yield name_format
             return
-        number = first
+        number = self._taken_to.get((name_format, first), first)
+        while (name := name_format.replace(PLACEHOLDER, str(number))) in self:
+            number += 1
+        self._taken_to[name_format, first] = number
         while True:
-            name = name_format.replace(PLACEHOLDER, str(number))
             if name not in self:
                 yield name
             number += 1
+            name = name_format.replace(PLACEHOLDER, str(number))
 
     def to_document(self) -> dict[str, str]:
         """The set as prefix to ranges; a name that ends in no number stands with no ranges."""

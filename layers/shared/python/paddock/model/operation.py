@@ -96,7 +96,8 @@ class Operation:
     the definition's order and as they were when the nodes were asked for. ``node_ids`` (a ``NameSet``
     document) are the nodes of any other action. ``total`` counts the nodes it is about; ``errors`` holds a
     reason for each that cannot be changed now. ``forced``: neither KeepAlive nor a virtual cluster holds
-    nodes back; ``takes_from`` names one that does not, ``EVERY_VIRTUAL_CLUSTER`` that none does.
+    nodes back; ``takes_from`` names one that does not, as it was when this began, and
+    ``EVERY_VIRTUAL_CLUSTER`` says that none does.
     ``not_before``: until then it leaves instances alone. ``launched_to``: none of so many of its nodes is
     still to be launched. ``attempt`` counts workflow executions.
     """

@@ -33,10 +33,14 @@ if TYPE_CHECKING:
 
 # A description may be older than the start that made a node Ready, and still show its instance as stopped.
 STOPPED_GRACE_NS = 60 * SECOND_NS
+_STRANDED = "the operation that should have launched it has ended"
 
 
 def ended_launchers(repository: Repository, nodes: Sequence[Node], now: int) -> set[str]:
-    """The operations that have ended before these nodes had come to where they brought them."""
+    """The operations that have ended before these nodes had come to where they brought them.
+
+    Of nodes that nobody took hold of for as long as an operation may take: before that hardly any has.
+    """
     late = {node.launcher for node in nodes if node.is_coming and now - node.managed_at >= DEADLINE_NS}
     return late.difference(running_among(repository, late))
 
@@ -48,6 +52,11 @@ def is_watched(node: Node, ended: Collection[str]) -> bool:
     """
     at_rest = node.is_usable or node.status is NodeStatus.DEALLOCATED or is_ending(node)
     return (at_rest or (node.is_coming and node.launcher in ended)) and bool(node.instance_ids)
+
+
+def is_stranded(node: Node, ended: Collection[str]) -> bool:
+    """Whether the node waits for an instance that nothing launches any more."""
+    return node.is_coming and not node.instance_ids and node.launcher in ended
 
 
 def noticed(node: Node, instance: Instance | None, now: int) -> Node:
@@ -110,7 +119,13 @@ def observe(
         pairs = [(node, release(node)) for node in current if node.is_usable]
         return ledger, [Put(node, was=was) for was, node in pairs if is_ending(node)]
 
+    def strand(node: Node) -> Node:
+        return failed(node, _STRANDED, clock.now()) if is_stranded(node, ended) else node
+
+    stranded = {node.id for node in nodes if is_stranded(node, ended)}
+    release_nodes(repository, clock, cluster, stranded, strand)
     settle_nodes(repository, clock, cluster, ending, fail)
     release_nodes(repository, clock, cluster, released, release)
     remove_nodes(repository, clock, cluster, done, keep_fixed=True)
-    return len(done) + sum(node.status is not before[one].status for one, node in after.items())
+    changed = sum(node.status is not before[one].status for one, node in after.items())
+    return len(done) + len(stranded) + changed

@@ -43,7 +43,9 @@ def _require_free(node: Node, operation: Operation) -> None:
     # A node that nothing at all could take away would keep its cluster for ever.
     if operation.action in ENDING - {Action.REMOVE} and node.keep_alive:
         raise RefusedError("KeepAlive must be false")
-    may_take = operation.takes_from in (EVERY_VIRTUAL_CLUSTER, node.virtual_cluster)
+    # It may take from the virtual cluster of that name as it was then, and not from a later one.
+    is_meant = operation.takes_from == node.virtual_cluster and node.claim_changed_at < operation.start_time
+    may_take = is_meant or operation.takes_from == EVERY_VIRTUAL_CLUSTER
     if operation.action in ENDING | {Action.REIMAGE} and node.virtual_cluster and not may_take:
         raise RefusedError(
             f"virtual cluster {node.virtual_cluster} holds the node, it must release it first, "

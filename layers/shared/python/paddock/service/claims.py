@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from paddock.errors import StoreThrottled, StoreUnavailable
 from paddock.model.identity import next_revision
+from paddock.model.node import Node
 from paddock.model.operation import SECOND_NS
 from paddock.model.virtual_cluster import change_between
 from paddock.ports.repository import MAX_WRITES, Put, WriteConflictError
@@ -27,7 +28,6 @@ from paddock.service.contention import commit_each
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from paddock.model.node import Node
     from paddock.model.virtual_cluster import VirtualCluster
     from paddock.ports.clock import Clock
     from paddock.ports.repository import Repository, Write
@@ -73,8 +73,8 @@ def commit_change(
         except WriteConflictError as conflict:
             conflicts = [*conflict.writes]
     if conflicts:
-        lost = [write.was for write in conflicts]
-        taken = [node for node in early if node not in lost and not node.virtual_cluster]
+        lost = {write.was.id for write in conflicts if isinstance(write.was, Node)}
+        taken = [node for node in early if node.id not in lost and not node.virtual_cluster]
         give_back(repository, [claims[node.id] for node in taken], now)
         raise WriteConflictError(conflicts)
     give_back(repository, afterwards, now)

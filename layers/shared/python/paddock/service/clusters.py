@@ -16,7 +16,7 @@ from paddock.service.lookup import require_cluster, require_ledger
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from paddock.model.definition import Bucket, ClusterDefinition
+    from paddock.model.definition import Bucket, ClusterDefinition, NodeArray
     from paddock.model.requests import ClusterWrite
     from paddock.ports.clock import Clock
     from paddock.ports.compute import Compute, MachineFacts
@@ -109,24 +109,24 @@ def _require_used_buckets(
     name: str, before: ClusterDefinition, after: ClusterDefinition, ledger: Ledger
 ) -> None:
     """Refuse to take away, or make another machine of, a bucket that nodes still use."""
-    kept = {(array.name, bucket.machine_type): _machine(bucket) for array, bucket in after.buckets()}
+    kept = {(array.name, bucket.machine_type): _machine(array, bucket) for array, bucket in after.buckets()}
     used = [
         f"{bucket.machine_type} in {array.name}"
         for array, bucket in before.buckets()
         if ledger.use(bucket_id(name, array.name, bucket.machine_type)).nodes
-        and kept.get((array.name, bucket.machine_type)) != _machine(bucket)
+        and kept.get((array.name, bucket.machine_type)) != _machine(array, bucket)
     ]
     if used:
         msg = (
-            "the definition must keep the buckets that have nodes, with their instanceType, templateId and "
-            f"vcpuCount: {', '.join(used)}"
+            "the definition must keep the buckets that have nodes, with their instanceType, templateId, "
+            f"vcpuCount and interruptible: {', '.join(used)}"
         )
         raise NodesInUse(msg, buckets=used)
 
 
-def _machine(bucket: Bucket) -> tuple[str, str, int]:
+def _machine(array: NodeArray, bucket: Bucket) -> tuple[str, str, int, bool]:
     """What nodes of a bucket are counted and claimed by."""
-    return bucket.instance_type, bucket.template_id, bucket.cores
+    return bucket.instance_type, bucket.template_id, bucket.cores, array.interruptible
 
 
 def _with_facts(compute: Compute, definition: ClusterDefinition) -> ClusterDefinition:

@@ -67,13 +67,14 @@ def _left(
     if stored is None:
         return [Put(tombstone(name, nodes[0].cluster, now), was=None)]
     after = replace(stored.without([node.id for node in nodes]), revision=next_revision(now, stored.revision))
-    lost = len(stored.node_instances) - len(after.node_instances)
-    if not lost:
+    if stored.deleted:
         return [Put(after, was=stored)]
-    message = f"{lost} nodes were lost; {reason}"
-    condition = stored.condition.changed(ConditionReason.NODES_LOST, message, now)
-    # The pause is for what a launch left short, not for nodes that were there.
-    after = replace(after, condition=condition, retry_at=0)
+    lost = len(stored.node_instances) - len(after.node_instances)
+    if lost:
+        message = f"{lost} nodes were lost; {reason}"
+        condition = stored.condition.changed(ConditionReason.NODES_LOST, message, now)
+        # The pause is for what a launch left short, not for nodes that were there.
+        after = replace(after, condition=condition, retry_at=0)
     return [
         Put(after, was=stored),
         Put(change_between(stored, after, "NodesLost", now, message=reason), was=None),

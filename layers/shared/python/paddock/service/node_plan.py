@@ -60,6 +60,8 @@ class NodePlan:
         self._now = now
         self._virtual_cluster = virtual_cluster
         self._names = NameSet.from_document(ledger.names)
+        # By bucket: room is only taken, so there is never more than there was at the last look.
+        self._room_at_most: dict[str, int] = {}
         self._next_index = 1
         self._before = ledger
         self.ledger = ledger
@@ -94,7 +96,8 @@ class NodePlan:
 
     def writes(self, operation: Operation) -> list[Write]:
         """What must be written together, so that the nodes are counted, named and on record; at most four."""
-        after = replace(self.ledger, revision=next_revision(self._now, self._before.revision))
+        revision = next_revision(self._now, self._before.revision)
+        after = replace(self.ledger, names=self._names.to_document(), revision=revision)
         return [Check(self._cluster), Put(after, was=self._before), *record_operation(operation)]
 
     def add(self, line: NodeSet) -> Added:
@@ -152,18 +155,25 @@ class NodePlan:
         choice = (first, *self._room(line, array, first))
         if choice[1] >= line.count:
             return choice
-        further = ((bucket, *self._room(line, array, bucket)) for bucket in others)
+        further = (
+            (bucket, *self._room(line, array, bucket))
+            for bucket in others
+            if self._room_at_most.get(self._key(array, bucket), line.count) >= line.count
+        )
         return next((one for one in further if one[1] >= line.count), choice)
 
+    def _key(self, array: NodeArray, bucket: Bucket) -> str:
+        return bucket_id(self._cluster.name, array.name, bucket.machine_type)
+
     def _is_avoided(self, array: NodeArray, bucket: Bucket) -> bool:
-        key = bucket_id(self._cluster.name, array.name, bucket.machine_type)
-        return is_avoided(self.ledger, array, key, self._now)
+        return is_avoided(self.ledger, array, self._key(array, bucket), self._now)
 
     def _room(self, line: NodeSet, array: NodeArray, bucket: Bucket) -> tuple[int, str]:
         available = count_bucket(
             self._cluster.name, self._cluster.definition, self.ledger, self._quotas, array, bucket, self._now
         ).available_count
-        key = bucket_id(self._cluster.name, array.name, bucket.machine_type)
+        key = self._key(array, bucket)
+        self._room_at_most[key] = available
         reason = f"limits and quotas leave room for {available} of {bucket.machine_type} in {array.name}"
         if is_throttled(self.ledger, array, key, self._now):
             reason = f"there was no capacity for {bucket.machine_type} in {array.name} a moment ago"
@@ -194,8 +204,7 @@ class NodePlan:
         use = use.changed(active=0 if off else len(names), nodes=len(names), placement_group=group)
         for name in names:
             self._names.add(name)
-        ledger = self.ledger.with_use(spec.bucket_id, use).with_placed(array.name, group, len(names))
-        self.ledger = replace(ledger, names=self._names.to_document())
+        self.ledger = self.ledger.with_use(spec.bucket_id, use).with_placed(array.name, group, len(names))
         # A machine type that was asked for is what is meant, and a placement group has one machine type.
         movable = line.definition is None and not group and len(array.buckets) > 1
         if movable:

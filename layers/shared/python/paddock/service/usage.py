@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from paddock.ports.clock import Clock
     from paddock.ports.repository import Repository
 
-# What fits into Lambda's reply of 6 MB, at less than 200 bytes for each.
-MAX_ENTRIES = 25_000
+# What fits into Lambda's reply of 6 MB, at some 350 bytes for each of the longest names.
+MAX_ENTRIES = 17_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

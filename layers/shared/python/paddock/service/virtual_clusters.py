@@ -119,7 +119,7 @@ def virtual_cluster_history(
     """
     is_possible = is_virtual_cluster_id(virtual_cluster_id)
     found = repository.virtual_cluster_changes(virtual_cluster_id, limit + 1, before) if is_possible else ()
-    if not found and before is None:
+    if not found:
         # It may have lived unchanged for longer than changes are kept.
         get_virtual_cluster(repository, virtual_cluster_id)
     return found[:limit], found[limit - 1].revision if len(found) > limit else None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from paddock.http.reply import Listing
 from paddock.http.views.node import node_view
 from paddock.model.base import MAX_NODES
 from paddock.model.counting import Limit
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from paddock.model.definition import NodeArray
     from paddock.service.cluster_status import BucketStatus, ClusterStatus
 
+CLUSTERS_LISTED = Listing("clusters", key="name")
 _NEVER = -1.0
 
 

@@ -39,9 +39,8 @@ def terminate(
     if clock.now() >= operation.deadline:
         return Outcome(Next.FINISH)
     errors = prepare(repository, clock, operation)
-    if clock.now() < operation.not_before:
-        return wait(polls)
-    nodes = nodes_of(repository, operation)
+    # Work that was given notice goes on until then.
+    nodes = nodes_of(repository, operation) if clock.now() >= operation.not_before else ()
     ending = {instance_id: node.id for node in nodes for instance_id in _to_end(node, operation)}
     stopping = {node.instance_id: node.id for node in nodes if _to_stop(node)}
     try:
