@@ -343,6 +343,18 @@ def test_an_empty_placement_group_is_deleted_and_then_unknown(cloud: Cloud) -> N
     assert len(cloud.launch(1, placement_group="ring", attempt=1)) == 1
 
 
+def test_where_there_is_no_capacity_many_stopped_instances_cost_few_calls(cloud: Cloud) -> None:
+    ids = cloud.launch(200)
+    cloud.clock.advance(30)
+    cloud.compute.stop(ids)
+    cloud.clock.advance(30)
+    cloud.ec2.capacity(0)
+    refused = cloud.compute.start(ids)
+    assert set(refused) == set(ids)
+    assert all("InsufficientInstanceCapacity" in reason for reason in refused.values())
+    assert cloud.ec2.calls["StartInstances"] < 40
+
+
 def test_a_placement_group_in_use_is_left_as_it_is(cloud: Cloud) -> None:
     ids = cloud.launch(1, placement_group="ring")
     assert not cloud.compute.delete_placement_group("ring")

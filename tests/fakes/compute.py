@@ -6,6 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from paddock.adapters.ec2 import (
+    CALLS_FOR_CAPACITY,
+    CAPACITY_CODES,
     DENIED_CODE,
     GROUP_IN_USE_CODE,
     GROUP_UNKNOWN_CODE,
@@ -121,13 +123,16 @@ class FakeCompute:
 
     def _each(self, operation: str, instance_ids: Collection[str]) -> Mapping[str, str]:
         refused: dict[str, str] = {}
-        batches = list(_batches(instance_ids))
+        batches, calls = list(_batches(instance_ids)), 0
         while batches:
-            ids = batches.pop()
+            ids, calls = batches.pop(), calls + 1
             try:
                 self._call(operation, {"InstanceIds": ids})
             except Ec2Error as error:
-                if error.code == DENIED_CODE:
+                if error.code in CAPACITY_CODES and calls >= CALLS_FOR_CAPACITY:
+                    refused |= dict.fromkeys(ids, str(error))
+                    rest = []
+                elif error.code == DENIED_CODE:
                     named = [one.id for one in self.describe(ids).values() if not one.operation_id]
                     if not named:
                         raise

@@ -442,6 +442,15 @@ def _lost_what_was_launched() -> World:
     return world
 
 
+def _outlived() -> World:
+    """Nodes whose terminations EC2 would not hear of for as long as they lasted."""
+    world = _ready(2)()
+    world.ec2.fail_next("TerminateInstances", "Unavailable", times=10_000)
+    world.drive(world.terminate(names=["ondemand-1", "ondemand-2"])[0])
+    world.ec2.reset_faults()
+    return world
+
+
 def _given_up() -> World:
     """A termination ended before the launch did that it waited for; and that has ended too by now."""
     world = _ready(0)()
@@ -672,6 +681,9 @@ SCENARIOS = {
         _pass_minutes,
         lambda world: _statuses(world) == [READY] * 3 and _held(world) == 3,
         timely=True,
+    ),
+    "end what outlived its termination": Scenario(
+        _outlived, _reconcile, _reconcile, lambda world: not world.alive() and not world.nodes()
     ),
     "observe, never launched": Scenario(_given_up, _reconcile, _reconcile, lambda world: not world.nodes()),
     "write virtual cluster": Scenario(_ready(4), _claim, _claim, lambda world: _free(world) == 0),

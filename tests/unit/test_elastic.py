@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import Any
 
 import pytest
 
 from paddock.errors import InsufficientNodes, NotFound
 from paddock.model.node import NodeStatus
 from paddock.model.operation import Action
-from paddock.model.virtual_cluster import ConditionReason
+from paddock.model.virtual_cluster import ConditionReason, VirtualCluster
+from paddock.service.healing import heal_unmet
 from paddock.service.virtual_clusters import virtual_cluster_history
 from tests.fakes import invariants
 from tests.fakes.actors import Actor, crash_before, plainly
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
-
-if TYPE_CHECKING:
-    from paddock.model.virtual_cluster import VirtualCluster
 
 MINUTE = 60
 
@@ -525,3 +523,27 @@ def test_the_history_has_no_gap_where_a_node_is_lost_before_it_has_joined() -> N
     assert len(changes) > 2
     assert changes[0].revision == world.held("vc").revision
     assert all(later.previous == earlier.revision for later, earlier in pairwise(changes))
+
+
+def test_a_busy_cluster_is_read_once_for_all_that_are_unmet(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = make(30, maxCount=30)
+    world.claim("big", a=30)
+    for number in range(10):
+        one = VirtualCluster(
+            id=f"small-{number}", cluster=CLUSTER, revision=1, replica_sets={"a": 1}, retry_at=2**62
+        )
+        world.plant(one)
+    nodes, reads = world.repository.nodes, 0
+
+    def counted(*given: Any) -> Any:
+        nonlocal reads
+        reads += 1
+        return nodes(*given)
+
+    monkeypatch.setattr(world.repository, "nodes", counted)
+    heal_unmet(world.repository, world.workflows, world.clock, CLUSTER)
+    assert reads == 1
+    monkeypatch.undo()
+    world.release("big")
+    heal_unmet(world.repository, world.workflows, world.clock, CLUSTER)
+    assert all(size(world.held(f"small-{number}")) == 1 for number in range(10))

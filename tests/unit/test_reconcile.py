@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from paddock.errors import WorkflowsUnavailable
 from paddock.model.operation import DEADLINE_NS, SECOND_NS, OperationState
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.reconcile.expire import WORKFLOW_GRACE_NS
@@ -244,3 +245,18 @@ def test_an_operation_that_cannot_be_read_holds_up_no_other(monkeypatch: pytest.
     monkeypatch.setattr(world.repository, "operation", operation)
     report = world.reconcile()
     assert (report.seen, report.resumed, report.failed) == (len(operations), 2, 1)
+
+
+def test_what_passes_by_itself_is_told_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    world = World()
+    world.create(1)
+    world.clock.advance(2 * REQUEST_GRACE_NS / SECOND_NS)
+
+    def throttled(_: Operation) -> bool:
+        raise WorkflowsUnavailable("too many calls")
+
+    monkeypatch.setattr(world.workflows, "is_live", throttled)
+    assert world.reconcile().failed == 1
+    assert [record.exc_info for record in caplog.records if record.exc_info] == []

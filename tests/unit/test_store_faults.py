@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import boto3
 import pytest
@@ -22,6 +22,9 @@ from paddock.adapters.dynamodb.repository import DynamoDbRepository
 from paddock.errors import StoreThrottled, StoreUnavailable
 from paddock.model.quotas import Quotas
 from paddock.ports.repository import Put, WriteConflictError
+from paddock.service.create_nodes import record_missing_nodes
+from tests.fakes.dynamodb import FakeDynamoDb
+from tests.fakes.world import World
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -137,3 +140,25 @@ def test_a_transaction_that_may_yet_be_done_is_no_lost_race(failing: Failing) ->
 def test_a_fault_of_ours_is_told_as_it_is(failing: Failing) -> None:
     with pytest.raises(ClientError):
         CALLS["read"](failing((400, {"__type": "ValidationException"})))
+
+
+def test_a_record_that_met_another_transaction_is_not_taken_for_written() -> None:
+    """DynamoDB may refuse a write for another one that is refused in its turn."""
+    world = World()
+    create, _ = world.create(3)
+    store = FakeDynamoDb()
+    repository = DynamoDbRepository(cast("Any", store), "table")
+    repository.commit(Put(create, was=None))
+    write = store.transact_write_items
+
+    def meets_another(*, TransactItems: list[Any]) -> Any:  # noqa: N803
+        store.transact_write_items = write  # type: ignore[method-assign]
+        reasons = [
+            {"Code": "TransactionConflict" if place == 2 else "None"} for place in range(len(TransactItems))
+        ]
+        error: Any = {"Error": {"Code": "TransactionCanceledException"}, "CancellationReasons": reasons}
+        raise ClientError(error, "TransactWriteItems")
+
+    store.transact_write_items = meets_another  # type: ignore[method-assign]
+    record_missing_nodes(repository, world.clock, create)
+    assert len(repository.nodes_made_by(create)) == 3

@@ -54,6 +54,7 @@ IDS_PER_CALL = 1000
 FILTER_VALUES_PER_CALL = 200
 INSTANCE_TYPES_PER_CALL = 100
 MAX_GROUP_NAME_LENGTH = 255
+CALLS_FOR_CAPACITY = 20
 
 CAPACITY_CODES = frozenset(
     {
@@ -210,21 +211,25 @@ class Ec2Compute:
     def _each(self, instance_ids: Collection[str], act: Callable[[list[str]], object]) -> dict[str, str]:
         """Act on 1,000 a call; when EC2 refuses a batch, set aside whom it names and ask again.
 
-        Where it names none, the batch is halved; where it denies the call, those that lost this deployment's
-        tag are set aside. Throttled in the middle, it is done for some and not for others: asking again for
-        all of them is harmless.
+        Where it names none, the batch is halved, for want of capacity a few times only; where it denies the
+        call, those that lost this deployment's tag are set aside. Throttled in the middle, it is done for
+        some and not for others: asking again for all of them is harmless.
         """
         refused: dict[str, str] = {}
         batches = list(_batches(sorted(set(instance_ids)), IDS_PER_CALL))
+        calls = 0
         while batches:
             batch = batches.pop()
+            calls += 1
             try:
                 with _translated():
                     act(batch)
             except ClientError as error:
                 refusal = _refusal(error)
                 named = _named(batch, refusal.message) or set(batch if len(batch) == 1 else ())
-                if refusal.code == DENIED_CODE:
+                if refusal.code in CAPACITY_CODES and calls >= CALLS_FOR_CAPACITY:
+                    named = set(batch)
+                elif refusal.code == DENIED_CODE:
                     named = {one.id for one in self._described(batch) if not one.operation_id}
                     if not named:
                         raise

@@ -10,7 +10,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from paddock.errors import ComputeThrottled, ComputeUnavailable
+from paddock.errors import (
+    ComputeThrottled,
+    ComputeUnavailable,
+    StoreThrottled,
+    StoreUnavailable,
+    WorkflowsUnavailable,
+)
 from paddock.ports.repository import WriteConflictError
 from paddock.reconcile.claims import release_stale_claims
 from paddock.reconcile.counters import mend
@@ -19,6 +25,7 @@ from paddock.reconcile.idle import end_idle
 from paddock.reconcile.left_over import forget_left_over
 from paddock.reconcile.observe import ended_launchers, is_watched, observe
 from paddock.reconcile.orphans import end_orphans
+from paddock.reconcile.outlived import end_outlived
 from paddock.reconcile.resume import resume
 from paddock.reconcile.stop import stop_started
 from paddock.service.healing import heal
@@ -37,15 +44,18 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+PASSING = (ComputeThrottled, ComputeUnavailable, StoreThrottled, StoreUnavailable, WorkflowsUnavailable)
+"""What passes by itself, and needs nobody to look at a traceback."""
+
 
 @dataclass(slots=True)
 class Report:
     """What was done, in numbers: of operations in ``seen``, ``resumed`` and ``expired``; of failed steps.
 
     ``stuck`` operations run long past their deadline; they may have been ended now. ``noticed`` are nodes
-    whose instance had ended, stopped or started, ``orphans`` instances that no node had, ``mended`` ledgers,
-    ``tidied`` placement groups, ``healed`` virtual clusters that nodes are launched for, ``released`` claims
-    that nobody had confirmed, and ``idle`` nodes that are ended.
+    whose instance had ended, stopped, started, or outlived its termination, ``orphans`` instances that no
+    node had, ``mended`` ledgers, ``tidied`` placement groups, ``healed`` virtual clusters that nodes are
+    launched for, ``released`` claims that nobody had confirmed, and ``idle`` nodes that are ended.
     """
 
     seen: int = 0
@@ -129,6 +139,7 @@ def _reconcile_cluster(
             seen = _seen(compute, instances, watched)
             report.noticed += observe(repository, clock, cluster, nodes, seen, ended)
             report.noticed += stop_started(repository, compute, cluster, nodes, seen)
+            report.noticed += end_outlived(repository, compute, cluster, nodes, seen)
         with _step("orphans", report, part):
             report.orphans += end_orphans(repository, compute, clock, cluster, instances, nodes)
     with _step("claims", report, part):
@@ -161,7 +172,7 @@ def _step(name: str, report: Report, part: Part) -> Iterator[None]:
     except WriteConflictError:
         # Somebody else has moved it on; the next run sees where to.
         logger.info("changed meanwhile", extra=about)
-    except (ComputeThrottled, ComputeUnavailable) as error:
+    except PASSING as error:
         report.failed += 1
         logger.warning("left to the next run", extra={**about, "reason": str(error)})
     except Exception:  # one broken record or unknown error code must not hold up all others, each minute

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paddock.ports.repository import MAX_WRITES, Check, Put, WriteConflictError
+from paddock.ports.repository import MAX_WRITES, Check, Put
 from paddock.service.contention import commit_each, until_won
 from paddock.service.lookup import known_quotas, require_cluster, require_ledger
 from paddock.service.node_plan import NodePlan
@@ -83,30 +83,21 @@ def begin_create(repository: Repository, workflows: Workflows, clock: Clock, ope
         start(workflows, operation)
 
 
-def record_missing_nodes(repository: Repository, operation: Operation) -> None:
+def record_missing_nodes(repository: Repository, clock: Clock, operation: Operation) -> None:
     """Write the node records that a create's request did not live to write.
 
     A node is removed only once the launching has passed it, so before that none is missing for that cause.
-    Raises ``WriteConflictError`` where the operation has gone on since it was read.
     """
     if not operation.may_lack_records:
         return
-    existing = {node.id for node in repository.nodes_made_by(operation)}
-    missing = [Put(node, was=None) for node in operation.planned_nodes() if node.id not in existing]
-    for begin in range(0, len(missing), MAX_WRITES - 1):
-        _record_while_unchanged(repository, operation, missing[begin : begin + MAX_WRITES - 1])
 
-
-def _record_while_unchanged(repository: Repository, operation: Operation, puts: Sequence[Put]) -> None:
-    """Write those of these records that nobody else has written meanwhile."""
-    left = list(puts)
-    unchanged = Check(operation)
-    while left:
-        try:
-            repository.commit(unchanged, *left)
-        except WriteConflictError as conflict:
-            if unchanged in conflict.writes:
-                raise
-            left = [put for put in left if put not in conflict.writes]
-        else:
+    def attempt() -> None:
+        existing = {node.id for node in repository.nodes_made_by(operation)}
+        missing = [Put(node, was=None) for node in operation.planned_nodes() if node.id not in existing]
+        current = repository.operation(operation.id) if missing else None
+        if current is None or not current.is_running or not current.may_lack_records:
             return
+        for begin in range(0, len(missing), MAX_WRITES - 1):
+            repository.commit(Check(current), *missing[begin : begin + MAX_WRITES - 1])
+
+    until_won(clock, attempt)

@@ -15,6 +15,8 @@ from paddock.service.create_nodes import begin_create
 from paddock.service.provisioning import Launch, launch_missing, with_attempt
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from paddock.model.operation import Operation
     from paddock.model.virtual_cluster import Condition, VirtualCluster
     from paddock.ports.clock import Clock
@@ -25,12 +27,17 @@ logger = logging.getLogger(__name__)
 
 
 def heal(
-    repository: Repository, workflows: Workflows, clock: Clock, virtual_cluster_id: str
+    repository: Repository,
+    workflows: Workflows,
+    clock: Clock,
+    virtual_cluster_id: str,
+    free_types: Collection[str] | None = None,
 ) -> Operation | None:
     """Assign what was launched and what is free, and launch what is still missing; answers what launches it.
 
     Launches are tried again after pauses that grow; each try is written down, also one that limits leave no
-    room for. Where none is due and nothing is new, nothing is written.
+    room for. Where none is due and nothing is new, nothing is written. Free nodes are looked for if any of
+    ``free_types`` are missing; ``None``: it is not known which there are.
     """
 
     def attempt() -> Operation | None:
@@ -38,7 +45,8 @@ def heal(
         if stored is None or not stored.is_unmet:
             return None
         settled = settle_pending(repository, stored)
-        claimed = find_free(repository, settled.one)
+        may_be_free = free_types is None or not settled.one.missing().keys().isdisjoint(free_types)
+        claimed = find_free(repository, settled.one) if may_be_free else []
         after = settled.one.with_nodes(claimed)
         now = clock.now()
         is_due = after.missing() and after.provision and now >= after.retry_at
@@ -67,11 +75,16 @@ def heal_unmet(repository: Repository, workflows: Workflows, clock: Clock, clust
     One that cannot be healed holds up no other. Raises what may pass by itself, once the others are done.
     """
     passing: list[PaddockError] = []
+    free_types: set[str] | None = None
     for name in repository.unmet_virtual_clusters():
         try:
             one = repository.virtual_cluster(name)
             if one is not None and one.cluster == cluster:
-                heal(repository, workflows, clock, name)
+                if free_types is None:
+                    # Once for all of them: a busy cluster has thousands of nodes, and none that is free.
+                    usable = [node for node in repository.nodes(cluster) if node.is_usable]
+                    free_types = {node.template_id for node in usable if not node.virtual_cluster}
+                heal(repository, workflows, clock, name, free_types)
         except PaddockError as error:
             passing.append(error)
         except Exception:  # the reconciler meets it as well, in a part of its own, and counts it

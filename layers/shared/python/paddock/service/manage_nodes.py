@@ -218,7 +218,7 @@ def _record_refused(
 def prepare(repository: Repository, clock: Clock, operation: Operation) -> dict[str, str]:
     """Write what the operation's request did not live to write; answers why not, by node."""
     if operation.action is Action.CREATE:
-        record_missing_nodes(repository, operation)
+        record_missing_nodes(repository, clock, operation)
         return {}
     return {node.id: error for node, error in mark(repository, clock, operation)}
 

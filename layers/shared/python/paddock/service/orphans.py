@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_ENDING = frozenset({InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED})
+ENDING_STATES = frozenset({InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED})
 
 
 def find_orphans(instances: Iterable[Instance], nodes: Iterable[Node]) -> list[Instance]:
@@ -27,7 +27,7 @@ def find_orphans(instances: Iterable[Instance], nodes: Iterable[Node]) -> list[I
     """
     owners = (node for node in nodes if node.status is not NodeStatus.FAILED or is_ending(node))
     owned = {instance_id for node in owners for instance_id in node.instance_ids}
-    return [one for one in instances if one.id not in owned and one.state not in _ENDING]
+    return [one for one in instances if one.id not in owned and one.state not in ENDING_STATES]
 
 
 def end_instances(compute: Compute, orphans: Sequence[Instance], **about: str) -> int:

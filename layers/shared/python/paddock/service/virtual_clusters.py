@@ -148,7 +148,7 @@ def delete_virtual_cluster(
         if expected is not None:
             _require_revision(virtual_cluster_id, current, expected)
         if terminate:
-            _record_pending(repository, current)
+            _record_pending(repository, clock, current)
         nodes = _held(repository, current, current.held_ids())
         now = after_all(clock, nodes)
         gone = tombstone(current.id, current.cluster, now, current.revision)
@@ -195,12 +195,12 @@ def _insufficient(one: VirtualCluster, short: Mapping[str, int], reason: str) ->
     return InsufficientNodes(msg, replicaSetsToRecommend=recommended, missing=dict(short))
 
 
-def _record_pending(repository: Repository, one: VirtualCluster) -> None:
+def _record_pending(repository: Repository, clock: Clock, one: VirtualCluster) -> None:
     """Write what a launch for it has not written yet: an action takes hold of nodes that are on record."""
     launching = {operation_of(node_id) for ids in one.pending_ids().values() for node_id in ids}
     for operation in map(repository.operation, sorted(launching)):
         if operation is not None and operation.is_running:
-            record_missing_nodes(repository, operation)
+            record_missing_nodes(repository, clock, operation)
 
 
 def _held(repository: Repository, one: VirtualCluster, ids: Collection[str]) -> list[Node]:

@@ -90,7 +90,7 @@ def _finish_launching(
 ) -> tuple[dict[str, str], int]:
     """The reasons of nodes that failed, and the number of instances that had no node."""
     if operation.action is Action.CREATE:
-        record_missing_nodes(repository, operation)
+        record_missing_nodes(repository, clock, operation)
     unfinished = _unfinished(nodes_of(repository, operation), operation)
     unlaunched = [node.id for node in unfinished if not node.instance_ids]
     release_nodes(

@@ -13,7 +13,8 @@ from paddock.ports.compute import InstanceState
 from paddock.ports.repository import Put
 from paddock.service.contention import commit_each
 from paddock.service.healing import join
-from paddock.service.observation import deallocated, is_gone, is_to_end, observed
+from paddock.service.observation import deallocated, instance_of, is_gone, is_to_end, observed
+from paddock.service.orphans import ENDING_STATES
 from paddock.service.read_nodes import nodes_of
 from paddock.service.settling import never_launched, release_nodes, remove_nodes, settle_nodes, usage_until
 from paddock.service.steps.outcome import Next, Outcome, wait
@@ -149,7 +150,16 @@ def _poll_ending(
     stops = _record_stopping(repository, clock, stopping, seen)
     if not left and not stops:
         return Outcome(Next.FINISH)
+    unheard = [node for node in left if node.id not in operation.errors and _is_unheard(node, seen)]
+    if unheard and clock.now() >= operation.not_before:
+        return Outcome(Next.TERMINATE)
     return _again_or_wait(Next.TERMINATE, polls)
+
+
+def _is_unheard(node: Node, seen: Mapping[str, Instance]) -> bool:
+    """Whether EC2 has not heard yet that the node's instance shall end: it was throttled, or away."""
+    instance = instance_of(node, seen)
+    return instance is not None and instance.state not in ENDING_STATES
 
 
 def _has_ended(node: Node, seen: Mapping[str, Instance], now: int) -> bool:
