@@ -13,6 +13,5 @@ from paddock.http.views.cluster import CLUSTERS_LISTED, cluster_view
 @endpoint(CLUSTERS)
 def handler(request: Request) -> Reply:
     """Answer them by name, in pages where one reply cannot hold them all."""
-    after = request.query("nextToken") or ""
-    found = [cluster_view(one) for one in bootstrap.list_clusters() if one.name > after]
-    return Reply(200, {"clusters": found}, listing=CLUSTERS_LISTED)
+    found = bootstrap.list_clusters(request.query("nextToken") or "")
+    return Reply(200, {"clusters": [cluster_view(one) for one in found]}, listing=CLUSTERS_LISTED)

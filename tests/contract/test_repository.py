@@ -403,6 +403,8 @@ def test_clusters_come_by_name(repository: Repository) -> None:
     names = ["b", "a", "demo 2", "demo", "Z", "demo2"]
     store(repository, *(cluster(name) for name in names), ledger("a"), virtual_cluster("a"))
     assert [one.name for one in repository.clusters()] == sorted(names)
+    assert [one.name for one in repository.clusters("b")] == ["demo", "demo 2", "demo2"]
+    assert [one.name for one in repository.clusters("c")] == ["demo", "demo 2", "demo2"]
     assert repository.cluster_names() == sorted(names)
 
 

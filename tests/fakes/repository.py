@@ -60,8 +60,8 @@ class FakeRepository:
     def cluster(self, name: str) -> Cluster | None:
         return self._get(Cluster, keys.cluster(name))
 
-    def clusters(self) -> Sequence[Cluster]:
-        return self._query(Cluster, keys.CLUSTERS)
+    def clusters(self, after: str = "") -> Sequence[Cluster]:
+        return [one for one in self._query(Cluster, keys.CLUSTERS) if one.name > after]
 
     def cluster_names(self) -> Sequence[str]:
         return [one.name for one in self._query(Cluster, keys.CLUSTERS)]

@@ -135,9 +135,9 @@ def authenticated_user(authorization: str) -> str | None:
     return _authenticator().user(authorization)
 
 
-def list_clusters() -> Sequence[Cluster]:
+def list_clusters(after: str) -> Sequence[Cluster]:
     """See ``Repository.clusters``."""
-    return repository().clusters()
+    return repository().clusters(after)
 
 
 def get_cluster(name: str) -> Cluster:

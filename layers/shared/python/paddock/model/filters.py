@@ -47,7 +47,6 @@ _TOKEN = re.compile(
 _BLANKS = re.compile(r"[ \t\r\n]*")
 
 Value = str | int | float | bool | None
-_MISSING = object()
 
 
 class FilterError(ValueError):
@@ -71,9 +70,7 @@ class Equals:
 
     def holds(self, attributes: Mapping[str, Any]) -> bool:
         """See ``Condition``."""
-        found = attributes.get(self.attribute, _MISSING)
-        is_equal = isinstance(found, Value) and _comparable(found) == _comparable(self.value)
-        return is_equal is not self.negated
+        return (_found(attributes, self.attribute) == _comparable(self.value)) is not self.negated
 
     def __str__(self) -> str:
         return f"{self.attribute} {'!==' if self.negated else '==='} {json.dumps(self.value)}"
@@ -92,8 +89,7 @@ class OneOf:
 
     def holds(self, attributes: Mapping[str, Any]) -> bool:
         """See ``Condition``."""
-        found = attributes.get(self.attribute, _MISSING)
-        return isinstance(found, Value) and _comparable(found) in self._known
+        return _found(attributes, self.attribute) in self._known
 
     def __str__(self) -> str:
         return f"{self.attribute} in {{{', '.join(json.dumps(value) for value in self.values)}}}"
@@ -135,6 +131,12 @@ def parse_filter(text: str) -> Condition:
         msg = f"a filter must have at most {MAX_FILTER_LENGTH} characters"
         raise FilterError(msg)
     return _Parser(text).parse()
+
+
+def _found(attributes: Mapping[str, Any], name: str) -> tuple[bool, Value] | None:
+    """The attribute, comparable; ``None`` where it is missing, or nothing that a filter can name."""
+    value = attributes.get(name, ...)
+    return _comparable(value) if isinstance(value, Value) else None
 
 
 def _comparable(value: Value) -> tuple[bool, Value]:

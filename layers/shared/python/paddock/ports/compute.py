@@ -33,6 +33,11 @@ class InstanceState(StrEnum):
     SHUTTING_DOWN = "shutting-down"
     TERMINATED = "terminated"
 
+    @property
+    def is_ending(self) -> bool:
+        """Whether it has ended, or will without being asked again."""
+        return self in (InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instance:

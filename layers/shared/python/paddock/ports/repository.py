@@ -89,8 +89,8 @@ class Repository(Protocol):
     def cluster(self, name: str) -> Cluster | None:
         """The cluster of this name."""
 
-    def clusters(self) -> Sequence[Cluster]:
-        """All clusters, by name."""
+    def clusters(self, after: str = "") -> Sequence[Cluster]:
+        """All clusters, or those with names above ``after``, by name."""
 
     def cluster_names(self) -> Sequence[str]:
         """The names of all clusters, in order; also of one whose record cannot be understood."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from paddock.service.observation import instance_of, is_ending, is_to_end
-from paddock.service.orphans import ENDING_STATES
+from paddock.reconcile.suspects import still_wrong
+from paddock.service.observation import is_ending, is_to_end
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-def has_outlived(node: Node, instance: Instance | None) -> bool:
+def has_outlived(node: Node, instance: Instance) -> bool:
     """Whether the node's termination has given up, and this instance of it is not about to end."""
-    given_up = is_ending(node) and is_to_end(node)
-    return given_up and instance is not None and instance.state not in ENDING_STATES
+    return is_ending(node) and is_to_end(node) and not instance.state.is_ending
 
 
 def end_outlived(
@@ -39,16 +38,7 @@ def end_outlived(
 
     ``seen`` are the instances as the cloud showed them before the nodes were read.
     """
-    suspects = [node.id for node in nodes if has_outlived(node, instance_of(node, seen))]
-    if not suspects:
-        return 0
-    # Somebody may have begun another termination, which asks by itself.
-    again = repository.nodes_by_id(cluster, suspects)
-    ending = [
-        instance.id
-        for node in again
-        if (instance := instance_of(node, seen)) is not None and has_outlived(node, instance)
-    ]
+    ending = still_wrong(repository, cluster, nodes, seen, has_outlived)
     if not ending:
         return 0
     refused = compute.terminate(ending)

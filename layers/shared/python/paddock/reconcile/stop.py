@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from paddock.model.node import NodeStatus
 from paddock.ports.compute import InstanceState
+from paddock.reconcile.suspects import still_wrong
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,9 +24,9 @@ logger = logging.getLogger(__name__)
 _RUNS = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
 
 
-def must_stop(node: Node, instance: Instance | None) -> bool:
+def must_stop(node: Node, instance: Instance) -> bool:
     """Whether the node is Deallocated, and its instance runs all the same."""
-    return node.status is NodeStatus.DEALLOCATED and instance is not None and instance.state in _RUNS
+    return node.status is NodeStatus.DEALLOCATED and instance.state in _RUNS
 
 
 def stop_started(
@@ -40,12 +41,7 @@ def stop_started(
     ``seen`` are the instances as the cloud showed them before the nodes were read. Where it was behind, an
     instance is stopped that has stopped already, which is harmless.
     """
-    running = [node.id for node in nodes if must_stop(node, seen.get(node.instance_id))]
-    if not running:
-        return 0
-    # A start may have taken hold of a node since.
-    again = repository.nodes_by_id(cluster, running)
-    stopping = [node.instance_id for node in again if must_stop(node, seen.get(node.instance_id))]
+    stopping = still_wrong(repository, cluster, nodes, seen, must_stop)
     if not stopping:
         return 0
     refused = compute.stop(stopping)

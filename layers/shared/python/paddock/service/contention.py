@@ -39,13 +39,17 @@ def until_won(clock: Clock, attempt: Callable[[], Result]) -> Result:
     raise Busy(msg)
 
 
-def commit_each(repository: Repository, writes: Sequence[Write]) -> list[Write]:
-    """Do writes that do not depend on each other, in as few transactions as they fit in.
+def commit_each(
+    repository: Repository, writes: Sequence[Write], may_go_on: Callable[[], bool] = lambda: True
+) -> list[Write]:
+    """Do writes that do not depend on each other, in as few transactions as they fit in, while it may go on.
 
     Returns those that were not done since their record had changed.
     """
     conflicts: list[Write] = []
     for start in range(0, len(writes), MAX_WRITES):
+        if not may_go_on():
+            break
         chunk = list(writes[start : start + MAX_WRITES])
         while chunk:
             try:

@@ -76,10 +76,7 @@ def begin_create(repository: Repository, workflows: Workflows, clock: Clock, ope
         writes = [Put(node, was=None) for node in operation.planned_nodes()]
         until = clock.now() + REQUEST_NS
         with left_to_the_workflow(operation):
-            for begin in range(0, len(writes), MAX_WRITES):
-                if clock.now() >= until:
-                    break
-                commit_each(repository, writes[begin : begin + MAX_WRITES])
+            commit_each(repository, writes, lambda: clock.now() < until)
         start(workflows, operation)
 
 

@@ -6,7 +6,6 @@ import logging
 from typing import TYPE_CHECKING
 
 from paddock.model.node import NodeStatus
-from paddock.ports.compute import InstanceState
 from paddock.service.observation import is_ending
 
 if TYPE_CHECKING:
@@ -17,8 +16,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-ENDING_STATES = frozenset({InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED})
-
 
 def find_orphans(instances: Iterable[Instance], nodes: Iterable[Node]) -> list[Instance]:
     """Those of the instances that have not ended, and that none of these nodes has a right to.
@@ -27,7 +24,7 @@ def find_orphans(instances: Iterable[Instance], nodes: Iterable[Node]) -> list[I
     """
     owners = (node for node in nodes if node.status is not NodeStatus.FAILED or is_ending(node))
     owned = {instance_id for node in owners for instance_id in node.instance_ids}
-    return [one for one in instances if one.id not in owned and one.state not in ENDING_STATES]
+    return [one for one in instances if one.id not in owned and not one.state.is_ending]
 
 
 def end_instances(compute: Compute, orphans: Sequence[Instance], **about: str) -> int:

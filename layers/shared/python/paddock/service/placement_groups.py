@@ -1,4 +1,4 @@
-"""Cluster placement groups in the cloud: how they are called there, and their end once no node is in them.
+"""Cluster placement groups in the cloud: how a cluster calls them, and their end once no node is in them.
 
 Each launch makes its group where it is absent, so a group may be deleted at any moment that it is empty: a
 create that uses it again at that moment makes it again, or is told that it is gone and tries once more.
@@ -29,7 +29,7 @@ TURN_NS = 60 * SECOND_NS
 
 def cloud_placement_group(cluster: str, node_array: str, placement_group: str) -> str:
     """The deployment's name for a placement group, as the client's is its node array's."""
-    return _cloud_name(cluster, placement_group_key(node_array, placement_group)) if placement_group else ""
+    return _name(cluster, placement_group_key(node_array, placement_group)) if placement_group else ""
 
 
 def delete_empty_groups(repository: Repository, compute: Compute, clock: Clock, cluster: str) -> int:
@@ -42,7 +42,7 @@ def delete_empty_groups(repository: Repository, compute: Compute, clock: Clock, 
     def attempt() -> int:
         ledger = repository.ledger(cluster)
         empty = _those_whose_turn_it_is(ledger.empty_placement_groups(), clock.now()) if ledger else []
-        gone = [key for key in empty if compute.delete_placement_group(_cloud_name(cluster, key))]
+        gone = [key for key in empty if compute.delete_placement_group(_name(cluster, key))]
         if ledger is not None and gone:
             after = replace(
                 ledger.without_placement_groups(gone), revision=next_revision(clock.now(), ledger.revision)
@@ -59,5 +59,5 @@ def _those_whose_turn_it_is(keys: Sequence[str], now: int) -> Sequence[str]:
     return [*keys[begin:], *keys[:begin]][:GROUPS_PER_RUN]
 
 
-def _cloud_name(cluster: str, key: str) -> str:
+def _name(cluster: str, key: str) -> str:
     return f"{cluster}/{key}"

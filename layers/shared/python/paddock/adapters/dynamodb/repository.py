@@ -73,9 +73,9 @@ class DynamoDbRepository:
         """See ``Repository.cluster``."""
         return self._get(Cluster, keys.cluster(name))
 
-    def clusters(self) -> Sequence[Cluster]:
+    def clusters(self, after: str = "") -> Sequence[Cluster]:
         """See ``Repository.clusters``."""
-        return list(self._query(Cluster, keys.CLUSTERS))
+        return list(self._query(Cluster, keys.CLUSTERS, after=after))
 
     def cluster_names(self) -> Sequence[str]:
         """See ``Repository.cluster_names``."""

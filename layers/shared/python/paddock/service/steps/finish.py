@@ -91,8 +91,7 @@ def _finish_launching(
     """The reasons of nodes that failed, and the number of instances that had no node."""
     if operation.action is Action.CREATE:
         record_missing_nodes(repository, clock, operation)
-    unfinished = _unfinished(nodes_of(repository, operation), operation)
-    unlaunched = [node.id for node in unfinished if not node.instance_ids]
+    unlaunched = [node.id for node in _unfinished(repository, operation) if not node.instance_ids]
     release_nodes(
         repository,
         clock,
@@ -110,7 +109,8 @@ def _finish_launching(
     return errors | dict.fromkeys(abandoned, _LATE), orphans
 
 
-def _unfinished(nodes: Sequence[Node], operation: Operation) -> list[Node]:
+def _unfinished(repository: Repository, operation: Operation) -> list[Node]:
+    nodes = nodes_of(repository, operation)
     return [node for node in nodes if node.is_coming and node.launcher == operation.id]
 
 
@@ -119,11 +119,9 @@ def _abandon(repository: Repository, workflows: Workflows, clock: Clock, operati
 
     Answers their ids, the same when the task is run again.
     """
-    nodes = nodes_of(repository, operation)
-    stuck = _unfinished(nodes, operation)
+    stuck = _unfinished(repository, operation)
     stopped = [node for node in stuck if _was_stopped(node, operation)]
     launched = [node for node in stuck if not _was_stopped(node, operation)]
-    launched += [node for node in nodes if _came_too_late(node, operation)]
     abandoned = _clean_up(repository, workflows, clock, operation, Action.TERMINATE, launched)
     if operation.action is Action.START:
         abandoned += _clean_up(repository, workflows, clock, operation, Action.DEALLOCATE, stopped)
@@ -133,12 +131,6 @@ def _abandon(repository: Repository, workflows: Workflows, clock: Clock, operati
 def _was_stopped(node: Node, operation: Operation) -> bool:
     """Whether the node has an instance that was Ready once, before this operation."""
     return bool(node.instance_id) and 0 < node.ready_at < operation.start_time
-
-
-def _came_too_late(node: Node, operation: Operation) -> bool:
-    """Whether it was launched when the termination of the node had given up already."""
-    given_up = node.status is NodeStatus.FAILED and is_to_end(node)
-    return given_up and bool(node.instance_id) and node.launcher == operation.id
 
 
 def _clean_up(

@@ -14,7 +14,6 @@ from paddock.ports.repository import Put
 from paddock.service.contention import commit_each
 from paddock.service.healing import join
 from paddock.service.observation import deallocated, instance_of, is_gone, is_to_end, observed
-from paddock.service.orphans import ENDING_STATES
 from paddock.service.read_nodes import nodes_of
 from paddock.service.settling import never_launched, release_nodes, remove_nodes, settle_nodes, usage_until
 from paddock.service.steps.outcome import Next, Outcome, wait
@@ -159,7 +158,7 @@ def _poll_ending(
 def _is_unheard(node: Node, seen: Mapping[str, Instance]) -> bool:
     """Whether EC2 has not heard yet that the node's instance shall end: it was throttled, or away."""
     instance = instance_of(node, seen)
-    return instance is not None and instance.state not in ENDING_STATES
+    return instance is not None and not instance.state.is_ending
 
 
 def _has_ended(node: Node, seen: Mapping[str, Instance], now: int) -> bool:
