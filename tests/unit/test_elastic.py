@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from paddock.errors import InsufficientNodes, NotFound
+from paddock.errors import InsufficientNodes, NotFound, StoreThrottled
 from paddock.model.node import NodeStatus
 from paddock.model.operation import Action
+from paddock.model.requests import ScaleRequest
 from paddock.model.virtual_cluster import ConditionReason, VirtualCluster
+from paddock.ports.repository import Put
 from paddock.service.healing import heal_unmet
+from paddock.service.manage_nodes import retry_failed
+from paddock.service.scale_nodes import scale_nodes
 from paddock.service.virtual_clusters import virtual_cluster_history
 from tests.fakes import invariants
 from tests.fakes.actors import Actor, crash_before, plainly
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
+
+if TYPE_CHECKING:
+    from paddock.ports.repository import Write
 
 MINUTE = 60
 
@@ -407,24 +414,92 @@ def test_other_actions_that_take_a_node_away_need_force_as_well() -> None:
 # Idle nodes.
 
 
-def test_nodes_that_nobody_claims_end_after_the_idle_timeout() -> None:
-    world = World(nodearray("ondemand", bucket("c7i-large", templateId="a")))
-    stored = world.repository.cluster("demo")
-    assert stored is not None
-    definition = stored.definition.model_dump(by_alias=True, mode="json", exclude_none=True)
-    world.put({**definition, "idleTimeoutSeconds": 600}, stored.revision)
-    world.ready(3)
-    world.ready(1, nodeAttributes={"KeepAlive": True})
-    world.claim("vc", a=1)
+def make_idle(**definition: Any) -> World:
+    """A world whose free nodes end after ten minutes."""
+    array = nodearray("ondemand", bucket("c7i-large", templateId="a"))
+    return World(array, idleTimeoutSeconds=600, **definition)
+
+
+def test_nodes_that_were_launched_for_a_virtual_cluster_end_once_they_have_been_free_for_long() -> None:
+    world = make_idle()
+    world.want("vc", a=3)
+    world.drive_all()
+    pass_minutes(world, 20)
+    assert len(world.alive()) == 3
+    world.want("vc", world.held("vc").revision, a=1)
+    pass_minutes(world, 9)
+    assert len(world.alive()) == 3
+    pass_minutes(world, 3)
+    assert [node.virtual_cluster for node in world.nodes()] == ["vc"]
+    assert invariants.at_rest(world) == []
+
+
+@pytest.mark.parametrize("how", ["shrunk", "deleted", "deleted and not given back"])
+def test_nodes_that_a_virtual_cluster_gave_back_end_and_those_that_none_ever_had_do_not(
+    how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make_idle()
+    made = [*world.ready(3), *world.ready(1, nodeAttributes={"KeepAlive": True})]
+    held = set(world.claim("vc", a=2).node_instances)
+    if how == "shrunk":
+        world.claim("vc", world.held("vc").revision)
+    elif how == "deleted":
+        world.release("vc")
+    else:
+        monkeypatch.setattr("paddock.service.virtual_clusters.give_back", lambda *_: None)
+        world.release("vc")
     pass_minutes(world, 9)
     assert len(world.alive()) == 4
-    pass_minutes(world, 3)
-    left = [node for node in world.nodes() if node.status is NodeStatus.READY]
-    assert sorted((node.keep_alive, bool(node.virtual_cluster)) for node in left) in (
-        [(False, True), (True, False)],
-        [(True, True)],
-    )
+    pass_minutes(world, 6)
+    assert {node.id for node in world.nodes()} == {
+        one.id for one in made if one.id not in held or one.keep_alive
+    }
+    assert all(node.status is NodeStatus.READY for node in world.nodes())
     assert invariants.at_rest(world) == []
+
+
+@pytest.mark.parametrize("made", ["created", "scaled", "started", "retried"])
+def test_nodes_that_no_virtual_cluster_ever_had_are_never_idle(made: str) -> None:
+    world = make_idle()
+    if made == "scaled":
+        request = ScaleRequest.model_validate({"totalNodeCount": 2})
+        scale_nodes(world.repository, world.workflows, world.clock, CLUSTER, "ondemand", request)
+    elif made == "retried":
+        world.ec2.capacity(0)
+        world.ready(2)
+        world.ec2.capacity(None)
+        retry_failed(world.repository, world.workflows, world.clock, CLUSTER)
+    else:
+        world.ready(2)
+    world.drive_all()
+    if made == "started":
+        for action in (Action.DEALLOCATE, Action.START):
+            operation, _ = world.manage(action, filter='Template === "ondemand"')
+            world.drive(operation)
+    pass_minutes(world, 30)
+    assert [node.status for node in world.nodes()] == [NodeStatus.READY] * 2
+    assert len(world.alive()) == 2
+
+
+def test_a_claim_that_came_to_nothing_does_not_make_a_node_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large virtual cluster claims nodes before its own record is written, and may lose to another writer."""
+    world = make_idle()
+    world.ready(120)
+    commit = world.repository.commit
+
+    def lose(*writes: Write) -> None:
+        if any(isinstance(write.record, VirtualCluster) for write in writes if isinstance(write, Put)):
+            raise StoreThrottled("not now")
+        commit(*writes)
+
+    monkeypatch.setattr(world.repository, "commit", lose)
+    with pytest.raises(StoreThrottled):
+        world.claim("vc", a=120)
+    monkeypatch.undo()
+    assert sum(node.virtual_cluster == "vc" for node in world.nodes()) > 0
+    pass_minutes(world, 30)
+    assert len(world.alive()) == 120
+    assert not any(node.virtual_cluster for node in world.nodes())
 
 
 # History.

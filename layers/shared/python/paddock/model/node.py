@@ -67,7 +67,7 @@ class Node:
     Off when its instance has ended. ``replaced_instance_id`` is an instance that must end before another is
     launched. ``managed_by`` is the last operation that took hold of the node, begun at ``managed_at``;
     ``launcher`` the one that gets it an instance. A ``provisioned`` node was launched for a virtual cluster,
-    and nobody knows it by name.
+    and nobody knows it by name. One that ``was_held`` is or was in a virtual cluster.
     """
 
     id: str
@@ -98,6 +98,7 @@ class Node:
     claim_changed_at: int = 0
     created_at: int = 0
     provisioned: bool = False
+    was_held: bool = False
     launched_at: int = 0
     ready_at: int = 0
     unseen_since: int = 0
@@ -147,9 +148,13 @@ class Node:
         return self.spec.template_id
 
     def claimed_by(self, virtual_cluster: str, now: int) -> Node:
-        """The node claimed for a virtual cluster, or, for none, given back."""
+        """The node claimed for a virtual cluster, or for none."""
         revision = next_revision(now, self.revision)
         return replace(self, virtual_cluster=virtual_cluster, claim_changed_at=now, revision=revision)
+
+    def given_back_at(self, now: int) -> Node:
+        """The node free again, after a virtual cluster had it."""
+        return replace(self.claimed_by("", now), was_held=True)
 
     def without_instance(self) -> Node:
         """The node once its instance is no longer its own."""

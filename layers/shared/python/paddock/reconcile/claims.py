@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paddock.service.claims import give_back, is_stale
+from paddock.service.claims import is_stale, unclaim
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,5 +25,5 @@ def release_stale_claims(repository: Repository, clock: Clock, nodes: Sequence[N
     now = clock.now()
     held = {name: holder.held_ids() for name, holder in holders.items() if holder is not None}
     stale = [node for node in claimed if is_stale(node, held.get(node.virtual_cluster, set()), now)]
-    give_back(repository, stale, now)
+    unclaim(repository, stale, now)
     return len(stale)

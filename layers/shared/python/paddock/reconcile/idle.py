@@ -1,4 +1,8 @@
-"""Idle: a node that no virtual cluster has wanted for the cluster's idle timeout is ended."""
+"""Idle: a node that virtual clusters are done with is ended after the cluster's idle timeout.
+
+Such a node was launched for a virtual cluster, or was given back by one. All other nodes are their creator's:
+an autoscaler ends its nodes by itself, and Paddock does not see the jobs that run on them.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,8 @@ if TYPE_CHECKING:
 def is_idle(node: Node, timeout_seconds: int, now: int) -> bool:
     """Whether the node has been Ready and free for the timeout; a timeout of 0 never passes."""
     since = max(node.ready_at, node.claim_changed_at)
-    may_end = node.is_usable and not node.virtual_cluster and not node.keep_alive
+    is_left = (node.provisioned or node.was_held) and not node.virtual_cluster
+    may_end = is_left and node.is_usable and not node.keep_alive
     return may_end and 0 < timeout_seconds * SECOND_NS <= now - since
 
 

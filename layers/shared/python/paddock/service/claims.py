@@ -64,8 +64,9 @@ def commit_change(
     early, late = change.claimed[:-room], change.claimed[-room:]
     claims = {node.id: node.claimed_by(after.id, now) for node in change.claimed}
     with_it, afterwards = change.freed[: room - len(late)], change.freed[room - len(late) :]
-    in_one: list[Write] = [Put(claims[node.id], was=node) for node in late]
-    in_one += _frees(with_it, now)
+    # What is claimed earlier may come to nothing; these are in the virtual cluster if they are claimed.
+    in_one: list[Write] = [Put(replace(claims[node.id], was_held=True), was=node) for node in late]
+    in_one += [Put(node.given_back_at(now), was=node) for node in with_it]
     conflicts = commit_each(repository, [Put(claims[node.id], was=node) for node in early])
     if not conflicts:
         try:
@@ -75,23 +76,26 @@ def commit_change(
     if conflicts:
         lost = {write.was.id for write in conflicts if isinstance(write.was, Node)}
         taken = [node for node in early if node.id not in lost and not node.virtual_cluster]
-        give_back(repository, [claims[node.id] for node in taken], now)
+        unclaim(repository, [claims[node.id] for node in taken], now)
         raise WriteConflictError(conflicts)
     give_back(repository, afterwards, now)
     return after
 
 
 def give_back(repository: Repository, nodes: Sequence[Node], now: int) -> None:
-    """Take the claims off these nodes, as far as they are as they were read, and the store takes the calls.
+    """Give these nodes back, which their virtual cluster had, as far as they are as they were read.
 
-    What they were claimed for is decided by then, one way or the other. The reconciler gives back the others.
+    What they were claimed for is decided by then. Where the store does not take the calls, the reconciler
+    gives them back.
     """
     with suppress(StoreThrottled, StoreUnavailable):
-        commit_each(repository, _frees(nodes, now))
+        commit_each(repository, [Put(node.given_back_at(now), was=node) for node in nodes])
 
 
-def _frees(nodes: Sequence[Node], now: int) -> list[Write]:
-    return [Put(node.claimed_by("", now), was=node) for node in nodes]
+def unclaim(repository: Repository, nodes: Sequence[Node], now: int) -> None:
+    """Like ``give_back``, for claims that no virtual cluster's record is known to have confirmed."""
+    with suppress(StoreThrottled, StoreUnavailable):
+        commit_each(repository, [Put(node.claimed_by("", now), was=node) for node in nodes])
 
 
 def is_stale(node: Node, held: Collection[str], now: int) -> bool:
