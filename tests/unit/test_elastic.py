@@ -9,12 +9,15 @@ import pytest
 
 from paddock.errors import InsufficientNodes, NotFound, StoreThrottled
 from paddock.model.node import NodeStatus
-from paddock.model.operation import Action
+from paddock.model.operation import SECOND_NS, Action
 from paddock.model.requests import ScaleRequest
 from paddock.model.virtual_cluster import ConditionReason, VirtualCluster
 from paddock.ports.repository import Put
+from paddock.reconcile.observe import STOPPED_GRACE_NS
 from paddock.service.healing import heal_unmet
 from paddock.service.manage_nodes import retry_failed
+from paddock.service.observation import UNSEEN_GRACE_NS
+from paddock.service.provisioning import EARLY_LOSS_NS
 from paddock.service.scale_nodes import scale_nodes
 from paddock.service.virtual_clusters import virtual_cluster_history
 from tests.fakes import invariants
@@ -22,6 +25,9 @@ from tests.fakes.actors import Actor, crash_before, plainly
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from paddock.model.node import Node
     from paddock.ports.repository import Write
 
 MINUTE = 60
@@ -263,10 +269,11 @@ def test_what_no_free_node_replaces_is_launched() -> None:
     assert len(world.alive()) == 2
 
 
-def test_however_often_nodes_are_lost_each_is_replaced_at_once() -> None:
+def test_however_often_nodes_are_lost_that_had_lived_each_is_replaced_at_once() -> None:
     world = make()
     world.drive(world.operation(world.want("vc", a=3).operation_id))
     for _ in range(6):
+        world.clock.advance(EARLY_LOSS_NS / SECOND_NS)
         # The second is lost while the first one's replacement is being launched.
         for identity in sorted(world.held("vc").node_instances)[:2]:
             [instance] = [node.instance_id for node in world.nodes() if node.id == identity]
@@ -276,6 +283,136 @@ def test_however_often_nodes_are_lost_each_is_replaced_at_once() -> None:
         world.drive_all()
         assert size(world.held("vc")) == 3
     assert invariants.at_rest(world) == []
+
+
+def end_itself(world: World, node: Node) -> None:
+    world.ec2.end(node.instance_id)
+    world.clock.advance(4)
+    world.hear(node.instance_id)
+
+
+def be_interrupted(world: World, node: Node) -> None:
+    world.hear(interrupted=[node.instance_id])
+
+
+def be_taken_by_force(world: World, node: Node) -> None:
+    world.terminate(ids=[node.id], force=True)
+
+
+def stop_itself(world: World, node: Node) -> None:
+    world.clock.advance(STOPPED_GRACE_NS / SECOND_NS)
+    world.ec2.call("StopInstances", {"InstanceIds": [node.instance_id]})
+    world.clock.advance(4)
+    world.hear(node.instance_id)
+
+
+def vanish(world: World, node: Node) -> None:
+    """As if it had never been; that is believed after a while."""
+    world.ec2.lose(node.instance_id)
+    for seconds in (0, UNSEEN_GRACE_NS / SECOND_NS):
+        world.clock.advance(seconds)
+        world.reconcile()
+
+
+EARLY_ENDS = [end_itself, be_interrupted, be_taken_by_force, stop_itself, vanish]
+
+
+@pytest.mark.parametrize("wanted", [1, 3])
+@pytest.mark.parametrize("end", EARLY_ENDS)
+def test_what_is_lost_as_soon_as_it_is_ready_is_replaced_after_pauses_that_grow(
+    end: Callable[[World, Node], None], wanted: int
+) -> None:
+    world = World(
+        nodearray("ondemand", bucket("c7i-large", templateId="a"), interruptible=end is be_interrupted)
+    )
+    began = world.clock.now()
+    world.want("vc", a=wanted)
+    launched: list[float] = []
+    while world.clock.now() - began < 3600 * SECOND_NS:
+        world.reconcile()
+        at, before = (world.clock.now() - began) / SECOND_NS, world.ec2.calls["CreateFleet"]
+        world.drive_all()
+        if world.ec2.calls["CreateFleet"] == before:
+            world.clock.advance(15)
+            continue
+        launched.append(at)
+        for node in world.repository.nodes_by_id(CLUSTER, sorted(world.held("vc").node_instances)):
+            end(world, node)
+            told = world.held("vc").condition
+            assert not told.status
+            assert f"nodes were lost; {node.name}: " in told.message
+    within = [sum(one < minutes * MINUTE for one in launched) for minutes in (3, 15, 60)]
+    assert within <= [4, 6, 9], launched
+    pauses = [later - earlier for earlier, later in pairwise(launched)]
+    assert max(pauses) <= 16 * MINUTE
+    assert len(invariants.launched(world)) <= 9 * wanted
+
+
+def test_instances_that_end_before_they_are_ready_are_replaced_after_pauses_that_grow() -> None:
+    world = make()
+    world.ec2.configure(boot_seconds=1e9)
+    began = world.clock.now()
+    world.want("vc", a=1)
+    while world.clock.now() - began < 180 * SECOND_NS:
+        for operation in list(world.workflows.live.values()):
+            world.step("launch", operation.id)
+            for instance in world.alive():
+                world.ec2.end(instance)
+            world.clock.advance(4)
+            world.drive(operation)
+        world.clock.advance(1)
+        world.reconcile()
+    assert len(invariants.launched(world)) <= 3
+    assert "ended" in world.held("vc").condition.message
+
+
+def test_a_loss_that_comes_after_all_have_lived_is_replaced_at_once_whatever_was_before() -> None:
+    world = make()
+    world.want("vc", a=1)
+    for _ in range(3):
+        world.drive_all()
+        [node] = [one for one in world.nodes() if one.is_usable]
+        end_itself(world, node)
+        while not world.workflows.live:
+            world.clock.advance(MINUTE)
+            world.reconcile()
+    world.drive_all()
+    for lived in (EARLY_LOSS_NS / SECOND_NS, 5):
+        # The last one that is lost early is the first since, which may be chance.
+        world.clock.advance(lived)
+        [node] = [one for one in world.nodes() if one.is_usable]
+        end_itself(world, node)
+        assert world.workflows.live
+        world.drive_all()
+        assert size(world.held("vc")) == 1
+    assert invariants.at_rest(world) == []
+
+
+def test_a_node_that_lived_is_replaced_at_once_also_where_others_do_not_live() -> None:
+    world = make()
+    world.want("vc", a=2)
+    world.drive_all()
+    old, young = world.nodes()
+    for _ in range(3):
+        world.clock.advance(MINUTE * 5)
+        end_itself(world, young)
+        pass_minutes(world, 20)
+        [young] = [one for one in world.nodes() if one.is_usable and one.id != old.id]
+    end_itself(world, young)
+    end_itself(world, old)
+    assert world.workflows.live
+    world.drive_all()
+    assert size(world.held("vc")) == 2
+
+
+def test_what_is_lost_early_is_replaced_by_a_free_node_without_a_pause() -> None:
+    world = make(3)
+    world.want("vc", a=1)
+    for _ in range(2):
+        [identity] = world.held("vc").node_instances
+        [node] = world.repository.nodes_by_id(CLUSTER, [identity])
+        end_itself(world, node)
+        assert size(world.held("vc")) == 1
 
 
 def test_a_virtual_cluster_that_cannot_be_read_keeps_no_other_from_its_nodes(
@@ -482,7 +619,7 @@ def test_nodes_that_no_virtual_cluster_ever_had_are_never_idle(made: str) -> Non
 
 
 def test_a_claim_that_came_to_nothing_does_not_make_a_node_idle(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A large virtual cluster claims nodes before its own record is written, and may lose to another writer."""
+    """A large virtual cluster claims nodes before its own record is written, which may fail then."""
     world = make_idle()
     world.ready(120)
     commit = world.repository.commit

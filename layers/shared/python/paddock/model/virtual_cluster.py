@@ -39,20 +39,24 @@ class ConditionReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Condition:
-    """Whether all nodes that were asked for are there, since when (ns), and if not, why."""
+    """Whether all nodes that were asked for are there, since when (ns), and if not, why.
+
+    ``cause`` is the part of the message that stays true while more is tried.
+    """
 
     reason: ConditionReason = ConditionReason.SATISFIED
     message: str = ""
     since: int = 0
+    cause: str = ""
 
     @property
     def status(self) -> bool:
         """Whether it holds."""
         return self.reason is ConditionReason.SATISFIED
 
-    def changed(self, reason: ConditionReason, message: str, now: int) -> Condition:
+    def changed(self, reason: ConditionReason, message: str, now: int, *, cause: str = "") -> Condition:
         """The condition for this reason; ``since`` moves when the status does."""
-        after = Condition(reason=reason, message=message, since=self.since)
+        after = Condition(reason=reason, message=message, since=self.since, cause=cause)
         return after if after.status is self.status and self.since else replace(after, since=now)
 
 

@@ -111,20 +111,22 @@ def join(repository: Repository, clock: Clock, virtual_cluster_id: str) -> None:
 
 
 def as_it_is(one: VirtualCluster, reasons: str, now: int) -> VirtualCluster:
-    """The virtual cluster, saying what it has become; one that has all forgets how often that was tried."""
-    rested = one if one.is_unmet else replace(one, attempts=0, retry_at=0)
-    return replace(rested, condition=_condition_of(one, reasons, now))
+    """The virtual cluster, saying what it has become.
+
+    As long as it lacks nodes, the last ``reasons`` that there were go on being told.
+    """
+    return replace(one, condition=_condition_of(one, reasons or one.condition.cause, now))
 
 
-def _condition_of(one: VirtualCluster, reasons: str, now: int) -> Condition:
+def _condition_of(one: VirtualCluster, cause: str, now: int) -> Condition:
     missing, unassigned = one.missing(), one.unassigned()
-    told = f": {reasons}" if reasons else ""
+    told = f": {cause}" if cause else ""
     if missing:
         message = f"{missing} are missing{told}"
-        return one.condition.changed(ConditionReason.INSUFFICIENT_NODES, message, now)
+        return one.condition.changed(ConditionReason.INSUFFICIENT_NODES, message, now, cause=cause)
     if unassigned:
         message = f"{unassigned} are being launched{told}"
-        return one.condition.changed(ConditionReason.LAUNCHING, message, now)
+        return one.condition.changed(ConditionReason.LAUNCHING, message, now, cause=cause)
     return one.condition.changed(ConditionReason.SATISFIED, "", now)
 
 

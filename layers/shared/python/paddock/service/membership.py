@@ -14,6 +14,7 @@ from paddock.model.identity import next_revision
 from paddock.model.node import Node
 from paddock.model.virtual_cluster import ConditionReason, change_between, tombstone
 from paddock.ports.repository import Delete, Put
+from paddock.service.provisioning import after_loss
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,10 +72,12 @@ def _left(
         return [Put(after, was=stored)]
     lost = len(stored.node_instances) - len(after.node_instances)
     if lost:
-        message = f"{lost} nodes were lost; {reason}"
-        condition = stored.condition.changed(ConditionReason.NODES_LOST, message, now)
-        # The pause is for what a launch left short, not for nodes that were there.
-        after = replace(after, condition=condition, retry_at=0)
+        after = after_loss(after, now - min(node.ready_at for node in nodes), now)
+        cause = f"{lost} nodes were lost; {reason}"
+        pause = f"; {after.attempts} launches in a row did not last, so the next one waits"
+        message = cause + pause if after.retry_at > now else cause
+        condition = stored.condition.changed(ConditionReason.NODES_LOST, message, now, cause=cause)
+        after = replace(after, condition=condition)
     return [
         Put(after, was=stored),
         Put(change_between(stored, after, "NodesLost", now, message=reason), was=None),
