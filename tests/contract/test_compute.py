@@ -666,3 +666,52 @@ def test_a_restart_of_the_cloud_forgets_neither_tokens_nor_instances(cloud: Clou
     assert cloud.compute.launch(request()) == first
     assert cloud.compute.describe(first.instance_ids).keys() == set(first.instance_ids)
     assert len(cloud.launch(9, attempt=1)) == 5
+
+
+# EC2's token buckets.
+
+
+def test_an_account_launches_a_thousand_at_once_and_then_two_a_second(cloud: Cloud) -> None:
+    """A launch gets all of its instances or none; each override says that it was throttled."""
+    cloud.ec2.rates()
+    assert len(cloud.launch(600)) == 600
+    result = cloud.compute.launch(request(1, count=500))
+    assert result.instance_ids == ()
+    assert [refusal.code for refusal in result.refusals] == ["RequestLimitExceeded"] * 2
+    assert result.shortage is RefusalKind.THROTTLED
+    assert len(cloud.launch(400, attempt=2)) == 400
+    cloud.clock.advance(49)
+    assert cloud.launch(100, attempt=3) == []
+    cloud.clock.advance(1)
+    assert len(cloud.launch(100, attempt=4)) == 100
+    assert cloud.ec2.throttled == {"RunInstances": 4}
+
+
+def test_what_a_place_has_no_capacity_for_costs_no_tokens(cloud: Cloud) -> None:
+    cloud.ec2.rates()
+    cloud.ec2.capacity(0, subnet_id=EAST)
+    assert len(cloud.launch(1_000)) == 1_000
+
+
+def test_an_account_ends_a_thousand_at_once_and_then_twenty_a_second(cloud: Cloud) -> None:
+    ids = cloud.launch(1_000) + cloud.launch(200, attempt=1)
+    cloud.ec2.rates()
+    cloud.compute.terminate(ids[:1_000])
+    with pytest.raises(ComputeThrottled):
+        cloud.compute.terminate(ids[1_000:])
+    cloud.clock.advance(10)
+    cloud.compute.terminate(ids[1_000:])
+    cloud.clock.advance(20)
+    assert cloud.states(*ids) == {"terminated"}
+
+
+def test_calls_are_throttled_too_each_action_by_itself(cloud: Cloud) -> None:
+    ids = cloud.launch(1)
+    cloud.ec2.rates()
+    for _ in range(50):
+        cloud.compute.describe(ids)
+    with pytest.raises(ComputeThrottled):
+        cloud.compute.describe(ids)
+    cloud.clock.advance(0.1)
+    cloud.compute.describe(ids)
+    assert len(cloud.launch(1, attempt=1)) == 1

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 DOORS = frozenset(
     {
         *("advance", "boot", "capacity", "configure", "end", "fail_next", "lose", "protect", "quotas"),
-        *("reset", "templates", "zones"),
+        *("rates", "reset", "templates", "zones"),
     }
 )
 SAVE_SECONDS = 0.5

@@ -115,6 +115,9 @@ class _Gate:
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
         act = getattr(self._port, method)
+        if method == "fits":
+            # It leaves the process no more than a look at the clock does.
+            return act  # type: ignore[no-any-return]
         return lambda *given, **named: self._stop(self._name, partial(act, *given, **named))
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import random
 import threading
+
+from paddock.adapters.system_clock import longest_pause_seconds
 
 SECOND = 1_000_000_000
 START = 1_735_000_000 * SECOND
@@ -30,3 +33,17 @@ class ManualClock:
 
     def pause(self, attempt: int) -> None:
         """A pause costs no time in a test."""
+
+
+class PassingClock(ManualClock):
+    """A clock on which pauses take their time, as the real one's do; random, and the same in each run."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._random = random.Random(1)  # noqa: S311 - jitter needs no secrecy
+        self.paused_seconds = 0.0
+
+    def pause(self, attempt: int) -> None:
+        seconds = self._random.uniform(0, longest_pause_seconds(attempt))
+        self.paused_seconds += seconds
+        self.advance(seconds)

@@ -7,10 +7,13 @@ not modelled fails.
 from __future__ import annotations
 
 import threading
-from collections import Counter
+from bisect import bisect_left, bisect_right, insort
+from collections import Counter, defaultdict
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError
+
+from tests.fakes.token_buckets import Bucket, TokenBuckets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,6 +26,10 @@ BATCH_BYTES = 16 * PAGE_BYTES
 MAX_BATCH = 100
 READ_UNIT_BYTES = 4_096
 WRITE_UNIT_BYTES = 1_024
+TRANSACTION_BYTES = 4 * PAGE_BYTES
+# What one partition takes in a second, however the table is paid for.
+PARTITION_WRITES, PARTITION_READS = Bucket(1_000, 1_000), Bucket(3_000, 3_000)
+HOT = "Throughput exceeds the current capacity of your table or index."
 
 
 class FakeDynamoDb:
@@ -30,35 +37,84 @@ class FakeDynamoDb:
 
     ``calls`` counts calls by operation, ``items`` the items that they read or wrote. ``read_units`` and
     ``write_units`` are capacity units: strongly consistent reads, transactional writes, and the index's own.
+    With ``limit`` each partition key has a partition's limits, and ``throttled`` counts the calls that met
+    them. What is larger than a whole second's share needs all of it, and the partition then owes the rest.
     """
 
     def __init__(self) -> None:
         self._items: dict[_Key, Item] = {}
+        self._order: defaultdict[str, list[str]] = defaultdict(list)
         self._lock = threading.RLock()
         self.calls: Counter[str] = Counter()
         self.items: Counter[str] = Counter()
         self.read_units = 0
         self.write_units = 0
+        self.throttled: Counter[str] = Counter()
+        self._partitions = TokenBuckets()
+        self._done: dict[str, list[dict[str, Any]]] = {}
+        self._now: Callable[[], float] | None = None
 
-    def transact_write_items(self, *, TransactItems: list[dict[str, Any]]) -> dict[str, Any]:  # noqa: N803
-        """Each write costs twice its item, the old one or the new one, whichever is larger."""
+    def limit(self, now: Callable[[], float]) -> None:
+        """Let partitions throttle from now on; ``now`` is the time in seconds."""
+        self._now = now
+
+    def transact_write_items(
+        self,
+        *,
+        TransactItems: list[dict[str, Any]],  # noqa: N803
+        ClientRequestToken: str,  # noqa: N803
+    ) -> dict[str, Any]:
+        """Each write costs twice its item, the old one or the new one, whichever is larger.
+
+        What was done under a token is not done again.
+        """
         assert 1 <= len(TransactItems) <= MAX_BATCH
         writes = [next(iter(one.items())) for one in TransactItems]
         keys = [_key(write.get("Item") or write["Key"]) for _, write in writes]
         assert len(set(keys)) == len(keys)
         with self._lock:
             self.calls["TransactWriteItems"] += 1
+            if ClientRequestToken in self._done:
+                assert self._done[ClientRequestToken] == TransactItems, "IdempotentParameterMismatchException"
+                return {}
+            if sum(_size(write.get("Item") or write["Key"]) for _, write in writes) > TRANSACTION_BYTES:
+                message = "The aggregate size of the items in a transaction cannot exceed 4 MB."
+                error: Any = {"Error": {"Code": "ValidationException", "Message": message}}
+                raise ClientError(error, "TransactWriteItems")
             held = [self._holds(key, write) for key, (_, write) in zip(keys, writes, strict=True)]
             if not all(held):
-                reasons = [{"Code": "None" if one else "ConditionalCheckFailed"} for one in held]
-                answer: Any = {
-                    "Error": {"Code": "TransactionCanceledException", "Message": ""},
-                    "CancellationReasons": reasons,
-                }
-                raise ClientError(answer, "TransactWriteItems")
+                self._cancel(["None" if one else "ConditionalCheckFailed" for one in held])
+            units: Counter[str] = Counter()
+            for key, (_, write) in zip(keys, writes, strict=True):
+                units[key[0]] += self._units_to_write(key, write.get("Item"))
+            hot = {pk for pk in units if not self._may_use(f"write {pk}", PARTITION_WRITES, units[pk])}
+            if hot:
+                self.throttled["TransactWriteItems"] += 1
+                self._cancel(["ThrottlingError" if pk in hot else "None" for pk, _ in keys])
             for key, (kind, write) in zip(keys, writes, strict=True):
                 self._write(key, kind, write.get("Item"))
+            self._done[ClientRequestToken] = TransactItems
         return {}
+
+    def _cancel(self, codes: list[str]) -> None:
+        reasons = [
+            {"Code": code, **({"Message": HOT} if code == "ThrottlingError" else {})} for code in codes
+        ]
+        error: Any = {
+            "Error": {"Code": "TransactionCanceledException", "Message": f"Transaction cancelled: {codes}"},
+            "CancellationReasons": reasons,
+        }
+        raise ClientError(error, "TransactWriteItems")
+
+    def _may_use(self, name: str, partition: Bucket, units: int) -> bool:
+        return self._now is None or self._partitions.borrow(name, partition, units, self._now())
+
+    def _require_read(self, operation: str, pk: str, size: int) -> None:
+        """Throttle a read, as boto3 tells it after its own retries."""
+        if not self._may_use(f"read {pk}", PARTITION_READS, _units(size, READ_UNIT_BYTES)):
+            self.throttled[operation] += 1
+            error: Any = {"Error": {"Code": "ThrottlingException", "Message": HOT}}
+            raise ClientError(error, operation)
 
     def get_item(self, *, TableName: str, Key: Item, ConsistentRead: bool) -> dict[str, Any]:  # noqa: ARG002, N803
         """One item, or none; what is not there costs one unit too."""
@@ -66,6 +122,7 @@ class FakeDynamoDb:
         with self._lock:
             self.calls["GetItem"] += 1
             found = self._items.get(_key(Key))
+            self._require_read("GetItem", _key(Key)[0], _size(found) if found else 1)
             self._charge_read("GetItem", [found] if found else [], _size(found) if found else 1)
             return {"Item": found} if found else {}
 
@@ -82,7 +139,13 @@ class FakeDynamoDb:
             for place, key in enumerate(wanted):
                 item = self._items.get(_key(key))
                 size += _size(item) if item else 1
-                if size > BATCH_BYTES:
+                units = _units(_size(item) if item else 1, READ_UNIT_BYTES)
+                is_hot = not self._may_use(f"read {_key(key)[0]}", PARTITION_READS, units)
+                if is_hot and not place:
+                    self.throttled["BatchGetItem"] += 1
+                    error: Any = {"Error": {"Code": "ThrottlingException", "Message": HOT}}
+                    raise ClientError(error, "BatchGetItem")
+                if is_hot or size > BATCH_BYTES:
                     rest = {**request, "Keys": wanted[place:]}
                     return {"Responses": {table: found}, "UnprocessedKeys": {table: rest}}
                 self._charge_read("BatchGetItem", [item] if item else [], _size(item) if item else 1)
@@ -91,56 +154,57 @@ class FakeDynamoDb:
 
     def bytes_of(self, pk: str, begins_with: str) -> list[int]:
         """The size of each item of a partition whose sort key begins so."""
-        every = sorted(self._items.items())
-        return [_size(item) for key, item in every if key[0] == pk and key[1].startswith(begins_with)]
+        return [_size(self._items[pk, sk]) for sk in self._order[pk] if sk.startswith(begins_with)]
 
-    def get_paginator(self, operation: str) -> FakeDynamoDb:
-        """The only one there is."""
-        assert operation == "query"
-        return self
-
-    def paginate(self, **query: Any) -> Iterator[dict[str, Any]]:
-        """Pages of at most 1 MB, each of which is a call."""
+    def query(self, **query: Any) -> dict[str, Any]:
+        """A page of at most 1 MB, and where the next one goes on if there may be one."""
         start: Item | None = query.get("ExclusiveStartKey")
-        while True:
-            with self._lock:
-                page, last = self._page(query, _key(start) if start else None)
-            yield {"Items": page}
-            if last is None:
-                return
-            start = last
+        with self._lock:
+            page, last = self._page(query, _key(start) if start else None)
+        return {"Items": page, **({"LastEvaluatedKey": last} if last else {})}
 
     def _page(self, query: dict[str, Any], after: _Key | None) -> tuple[list[Item], Item | None]:
         self.calls["Query"] += 1
-        matching = self._matching(query)
-        left = [item for item in matching if after is None or _key(item) > after]
         size = 0
         page: list[Item] = []
-        for item in left:
+        for item in self._matching(query, after):
             if size >= PAGE_BYTES or len(page) == query.get("Limit"):
                 break
             page.append(item)
             size += _size(item)
+        # An index is a table of its own, with partitions of its own.
+        pk = query.get("IndexName") or query["ExpressionAttributeValues"][":pk"]["S"]
+        self._require_read("Query", pk, max(1, size))
         self._charge_read("Query", page, max(1, size))
         # A page that is full says that there may be more, and there may be none.
         is_full = size >= PAGE_BYTES or len(page) == query.get("Limit")
         return page, {name: page[-1][name] for name in ("pk", "sk")} if is_full else None
 
-    def _matching(self, query: dict[str, Any]) -> list[Item]:
+    def _matching(self, query: dict[str, Any], after: _Key | None) -> Iterator[Item]:
+        """What a query matches, in the order of the sort keys, behind the key ``after``."""
         values = {name: value["S"] for name, value in query["ExpressionAttributeValues"].items()}
-        every = sorted(self._items.items())
         if query.get("IndexName"):
             assert query["KeyConditionExpression"] == "running = :running AND begins_with(pk, :pk)"
-            listed = [item for _, item in every if item.get("running", {}).get("S") == values[":running"]]
-            return [item for item in listed if item["pk"]["S"].startswith(values[":pk"])]
+            for key, item in sorted(self._items.items()):
+                is_listed = item.get("running", {}).get("S") == values[":running"]
+                if is_listed and key[0].startswith(values[":pk"]) and (after is None or key > after):
+                    yield item
+            return
         assert query["ConsistentRead"]
+        pk, sk = values[":pk"], values.get(":sk", "")
         conditions: dict[str, Callable[[str], bool]] = {
-            "pk = :pk": lambda _sk: True,
-            "pk = :pk AND begins_with(sk, :sk)": lambda sk: sk.startswith(values[":sk"]),
-            "pk = :pk AND sk > :sk": lambda sk: sk > values[":sk"],
+            "pk = :pk": lambda _: True,
+            "pk = :pk AND begins_with(sk, :sk)": lambda one: one.startswith(sk),
+            "pk = :pk AND sk > :sk": lambda one: one > sk,
         }
         holds = conditions[query["KeyConditionExpression"]]
-        return [item for (pk, sk), item in every if pk == values[":pk"] and holds(sk)]
+        order = self._order[pk]
+        for one in order[max(bisect_left(order, sk), bisect_right(order, after[1]) if after else 0) :]:
+            if not holds(one):
+                if one > sk:
+                    return
+                continue
+            yield self._items[pk, one]
 
     def _holds(self, key: _Key, write: dict[str, Any]) -> bool:
         stored = self._items.get(key)
@@ -150,11 +214,14 @@ class FakeDynamoDb:
         assert condition == "revision = :was"
         return stored is not None and stored["revision"] == write["ExpressionAttributeValues"][":was"]
 
+    def _units_to_write(self, key: _Key, item: Item | None) -> int:
+        size = max(_size(one) for one in (self._items.get(key), item) if one is not None)
+        return 2 * _units(size, WRITE_UNIT_BYTES)
+
     def _write(self, key: _Key, kind: str, item: Item | None) -> None:
         stored = self._items.get(key)
-        size = max(_size(one) for one in (stored, item) if one is not None)
         self.items["TransactWriteItems"] += 1
-        self.write_units += 2 * _units(size, WRITE_UNIT_BYTES)
+        self.write_units += self._units_to_write(key, item)
         if kind == "ConditionCheck":
             return
         if ("running" in (stored or {})) != ("running" in (item or {})):
@@ -163,8 +230,11 @@ class FakeDynamoDb:
             self.write_units += 1
         if item is None:
             del self._items[key]
-        else:
-            self._items[key] = item
+            self._order[key[0]].remove(key[1])
+            return
+        if key not in self._items:
+            insort(self._order[key[0]], key[1])
+        self._items[key] = item
 
     def _charge_read(self, operation: str, items: list[Item], size: int) -> None:
         self.items[operation] += len(items)

@@ -23,6 +23,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from moto.utilities.utils import load_resource
 
+from tests.fakes.token_buckets import Bucket, TokenBuckets
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -40,6 +42,24 @@ MIN_PAGE = 5
 MAX_TOKEN_LENGTH = 64
 MAX_GROUPS = 500
 MAX_QUOTAS = 100
+# How often an action may be called, each by itself, and how many instances a second it may touch: AWS's
+# defaults for each account and Region (EC2 Developer Guide, "Request throttling for the Amazon EC2 API").
+READING = Bucket(100, 20)
+READING_WITHOUT_FILTERS = Bucket(50, 10)
+CHANGING = Bucket(50, 5)
+CALLS = {
+    "CreateTags": Bucket(100, 10),
+    "RunInstances": Bucket(5, 2),
+    "StartInstances": Bucket(5, 2),
+    "TerminateInstances": Bucket(100, 5),
+}
+INSTANCES = {
+    "RunInstances": Bucket(1_000, 2),
+    "StartInstances": Bucket(1_000, 2),
+    "StopInstances": Bucket(1_000, 20),
+    "TerminateInstances": Bucket(1_000, 20),
+}
+THROTTLED = ("RequestLimitExceeded", "Request limit exceeded.")
 ANY = "*"
 BY_HAND = "Client.UserInitiatedShutdown: User initiated shutdown"
 STATE_CODES = {
@@ -120,6 +140,8 @@ class _State:
     quotas: dict[str, float | None] = field(default_factory=dict)
     limits: list[Params] = field(default_factory=list)
     faults: list[Params] = field(default_factory=list)
+    rates: dict[str, tuple[float, float]] | None = None
+    levels: dict[str, list[float]] = field(default_factory=dict)
 
 
 @cache
@@ -132,7 +154,8 @@ def instance_types() -> dict[str, Params]:
 class FakeEc2:
     """One account in one Region. Every method is safe to call from any thread.
 
-    ``calls`` counts the calls by operation; ``changes`` grows whenever ``snapshot`` would differ.
+    ``calls`` counts the calls by operation, ``throttled`` those calls and launches that a token bucket
+    refused; ``changes`` grows whenever ``snapshot`` would differ.
     """
 
     def __init__(self, now: Callable[[], float], settings: Settings | None = None) -> None:
@@ -155,6 +178,7 @@ class FakeEc2:
             "TerminateInstances": self._terminate_instances,
         }
         self.calls: Counter[str] = Counter()
+        self.throttled: Counter[str] = Counter()
         self.changes = 0
 
     def call(self, operation: str, params: Params) -> Params:
@@ -163,6 +187,7 @@ class FakeEc2:
             self.calls[operation] += 1
             if operation not in self._operations:
                 raise Ec2Error("InvalidAction", f"The action {operation} is not valid for this web service.")
+            self._require_call(operation, params)
             fault = next((f for f in self._state.faults if f["operation"] in (operation, ANY)), None)
             if fault or not operation.startswith(("Describe", "List")):
                 self.changes += 1
@@ -194,6 +219,16 @@ class FakeEc2:
             self._state.limits = [limit for limit in self._state.limits if not place.items() <= limit.items()]
             if remaining is not None:
                 self._state.limits.append({**place, "remaining": remaining, "code": code})
+
+    def rates(self, instances: dict[str, tuple[float, float]] | None = None, *, limited: bool = True) -> None:
+        """Throttle by token buckets from now on, which are full; or, not ``limited``, never.
+
+        ``instances`` changes some of ``INSTANCES``: capacity and refill a second, by action.
+        """
+        with self._changing():
+            defaults = {name: (bucket.capacity, bucket.per_second) for name, bucket in INSTANCES.items()}
+            self._state.rates = {**defaults, **(instances or {})} if limited else None
+            self._state.levels.clear()
 
     def fail_next(self, operation: str, code: str, times: int = 1, *, after_effect: bool = False) -> None:
         """Fail the next calls of ``operation`` (``*`` is any), with ``after_effect`` once they have acted."""
@@ -258,6 +293,7 @@ class FakeEc2:
         with self._changing():
             self._state = _State(asdict(self._initial), self._state.epoch, number=self._state.number)
             self.calls.clear()
+            self.throttled.clear()
 
     def snapshot(self) -> Params:
         """All state as plain JSON data, for ``restore``."""
@@ -287,6 +323,36 @@ class FakeEc2:
 
     def _now(self) -> float:
         return self._clock() + self._state.ahead_seconds
+
+    # Throttling.
+
+    def _require_call(self, operation: str, asked: Params) -> None:
+        """Take the token of a call, if calls are limited."""
+        if self._state.rates is None:
+            return
+        usual = READING if operation.startswith(("Describe", "List")) else CHANGING
+        if operation == "DescribeInstances" and not ("Filters" in asked or "MaxResults" in asked):
+            usual = READING_WITHOUT_FILTERS
+        buckets, bucket = TokenBuckets(self._state.levels), CALLS.get(operation, usual)
+        if not buckets.take(f"calls of {operation}", bucket, 1, self._now()):
+            self.throttled[operation] += 1
+            raise Ec2Error(*THROTTLED)
+
+    def _may_touch(self, action: str, count: int) -> bool:
+        """Take the tokens of so many instances, if actions are limited; a call gets all of them or none.
+
+        A negative number gives back.
+        """
+        if self._state.rates is None:
+            return True
+        buckets, bucket = TokenBuckets(self._state.levels), Bucket(*self._state.rates[action])
+        granted = buckets.take(f"instances of {action}", bucket, count, self._now())
+        self.throttled[action] += not granted
+        return granted
+
+    def _require_instances(self, action: str, ids: list[str]) -> None:
+        if not self._may_touch(action, len(ids)):
+            raise Ec2Error(*THROTTLED)
 
     # CreateFleet.
 
@@ -338,7 +404,12 @@ class FakeEc2:
             wanted = target["TotalTargetCapacity"] - len(launched)
             if wanted == 0:
                 break
-            count, code, message = self._grant(choice["Overrides"], wanted)
+            # What a fleet launches is RunInstances' to count; the answer says so for each override.
+            if self._may_touch("RunInstances", wanted):
+                count, code, message = self._grant(choice["Overrides"], wanted)
+                self._may_touch("RunInstances", count - wanted)
+            else:
+                count, code, message = 0, *THROTTLED
             about = {"LaunchTemplateAndOverrides": choice, "Lifecycle": market}
             if count:
                 new = [self._start(choice["Overrides"], market, fleet_id, tags) for _ in range(count)]
@@ -436,6 +507,7 @@ class FakeEc2:
 
     def _terminate_instances(self, asked: Params) -> Params:
         _only(asked, "InstanceIds")
+        self._require_instances("TerminateInstances", asked["InstanceIds"])
         records, now = self._known(asked["InstanceIds"]), self._now()
         before = {r.id: r.state(now) for r in records}
         kept = [r for r in records if r.protected]
@@ -453,6 +525,7 @@ class FakeEc2:
 
     def _stop_instances(self, asked: Params) -> Params:
         _only(asked, "InstanceIds")
+        self._require_instances("StopInstances", asked["InstanceIds"])
         records, now = self._known(asked["InstanceIds"]), self._now()
         for record in records:
             if record.market == "spot":
@@ -466,6 +539,7 @@ class FakeEc2:
 
     def _start_instances(self, asked: Params) -> Params:
         _only(asked, "InstanceIds")
+        self._require_instances("StartInstances", asked["InstanceIds"])
         records, now = self._known(asked["InstanceIds"]), self._now()
         self._require_state(records, "start", {"pending", "running", "stopped"})
         stopped = [record for record in records if record.stopped_at is not None]

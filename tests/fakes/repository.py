@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING, TypeVar
 
 from paddock.adapters.dynamodb import keys
-from paddock.adapters.dynamodb.items import from_item, to_item
+from paddock.adapters.dynamodb.items import bytes_of, from_item, to_item
 from paddock.model.cluster import Cluster
 from paddock.model.identity import node_id_prefix
 from paddock.model.ledger import Ledger
@@ -15,7 +15,7 @@ from paddock.model.operation import Operation, Request
 from paddock.model.quotas import Quotas
 from paddock.model.usage import UsageInterval
 from paddock.model.virtual_cluster import VirtualCluster, VirtualClusterChange
-from paddock.ports.repository import MAX_WRITES, Put, WriteConflictError
+from paddock.ports.repository import MAX_TRANSACTION_BYTES, MAX_WRITES, Put, WriteConflictError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -41,8 +41,8 @@ class FakeRepository:
             if isinstance(write, Put)
         }
         targets = [keys.key_of(write.record if isinstance(write, Put) else write.was) for write in writes]
-        if not 1 <= len(writes) <= MAX_WRITES or len(set(targets)) < len(targets):
-            msg = "a transaction writes 1 to 100 different records"
+        if not writes or not self.fits(*writes) or len(set(targets)) < len(targets):
+            msg = "a transaction writes 1 to 100 different records, and at most 4 MB"
             raise AssertionError(msg)
         with self._lock:
             self.commits += 1
@@ -56,6 +56,10 @@ class FakeRepository:
                     self._records[key] = written[id(write)]
                 elif type(write).__name__ == "Delete":
                     del self._records[key]
+
+    def fits(self, *writes: Write) -> bool:
+        size = sum(bytes_of(to_item(write.record)) for write in writes if isinstance(write, Put))
+        return len(writes) <= MAX_WRITES and size <= MAX_TRANSACTION_BYTES
 
     def cluster(self, name: str) -> Cluster | None:
         return self._get(Cluster, keys.cluster(name))

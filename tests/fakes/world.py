@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from paddock.errors import StoreThrottled
@@ -22,7 +23,7 @@ from paddock.service.create_nodes import create_nodes
 from paddock.service.manage_nodes import manage_nodes
 from paddock.service.steps.finish import finish
 from paddock.service.steps.launch import launch
-from paddock.service.steps.outcome import Next
+from paddock.service.steps.outcome import Next, or_wait
 from paddock.service.steps.poll import poll
 from paddock.service.steps.terminate import terminate
 from paddock.service.virtual_clusters import (
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from paddock.reconcile.run import Report
     from paddock.service.manage_nodes import NodeResult
     from paddock.service.node_plan import Added
+    from paddock.service.steps.outcome import Outcome
 
 REGION = "us-east-1"
 CLUSTER = "demo"
@@ -79,8 +81,10 @@ def nodearray(name: str = "ondemand", *buckets: dict[str, Any], **changes: Any) 
 class World:
     """One cluster ``demo``, and short ways to use it."""
 
-    def __init__(self, *nodearrays: dict[str, Any], **definition: Any) -> None:
-        self.clock = ManualClock()
+    def __init__(
+        self, *nodearrays: dict[str, Any], clock: ManualClock | None = None, **definition: Any
+    ) -> None:
+        self.clock = clock or ManualClock()
         self.repository: FakeRepository = StrictRepository()
         self.ec2 = FakeEc2(now=self.clock.seconds)
         self.compute = FakeCompute(self.ec2)
@@ -188,25 +192,33 @@ class World:
         return {one["id"] for one in instances.values() if one["terminated_at"] is None}
 
     def step(self, name: str, operation_id: str, polls: int = 0) -> tuple[Next, int]:
-        """One task of the workflow; answers what comes next, and after how many seconds."""
+        """One step of the workflow; answers what comes next, and after how many seconds."""
+        outcome = self._outcome(name, operation_id, polls)
+        return outcome.next, outcome.wait_seconds
+
+    def task(self, name: str, operation_id: str, polls: int = 0) -> tuple[Next, int]:
+        """Like ``step``, as the workflow's function does it: one that the store throttles waits."""
+        outcome = or_wait(partial(self._outcome, name), operation_id, polls)
+        return outcome.next, outcome.wait_seconds
+
+    def _outcome(self, name: str, operation_id: str, polls: int) -> Outcome:
         ports = (self.repository, self.compute)
         match name:
             case "launch":
-                outcome = launch(*ports, self.clock, operation_id, polls)
+                return launch(*ports, self.clock, operation_id, polls)
             case "terminate":
-                outcome = terminate(*ports, self.clock, operation_id, polls)
+                return terminate(*ports, self.clock, operation_id, polls)
             case "finish":
-                outcome = finish(*ports, self.workflows, self.clock, operation_id, polls)
+                return finish(*ports, self.workflows, self.clock, operation_id, polls)
             case _:
-                outcome = poll(*ports, self.clock, operation_id, polls)
-        return outcome.next, outcome.wait_seconds
+                return poll(*ports, self.clock, operation_id, polls)
 
-    def drive(self, operation: Operation) -> Operation:
-        """Run the workflow of an operation to its end, as the state machine does."""
-        task = "terminate" if operation.action in ENDING | {Action.REIMAGE} else "launch"
+    def drive(self, operation: Operation, task: str = "") -> Operation:
+        """Run the workflow of an operation to its end, as the state machine does; ``task`` comes next."""
+        task = task or ("terminate" if operation.action in ENDING | {Action.REIMAGE} else "launch")
         polls = 0
         for _ in range(MAX_STEPS):
-            following, seconds = self.step(task, operation.id, polls)
+            following, seconds = self.task(task, operation.id, polls)
             if following is Next.DONE:
                 self.workflows.live.pop(operation.id, None)
                 return self.operation(operation.id)

@@ -19,7 +19,7 @@ MAX_HANDLER_LINES = 25
 # What each part may import of the package, beside itself.
 ARROWS = {
     "functions": {"bootstrap", "errors", "http", "model", "observability", "tasks"},
-    "bootstrap": {"adapters", "model", "ports", "reconcile", "service", "settings"},
+    "bootstrap": {"adapters", "invocation", "model", "ports", "reconcile", "service", "settings"},
     "reconcile": {"errors", "model", "ports", "service"},
     "service": {"errors", "model", "ports"},
     "adapters": {"errors", "measures", "model", "ports"},
@@ -29,7 +29,8 @@ ARROWS = {
     "tasks": {"observability", "service.steps.outcome"},
     "errors": set(),
     "measures": {"model", "observability", "ports"},
-    "observability": set(),
+    "observability": {"invocation"},
+    "invocation": set(),
     "settings": set(),
     "__init__": set(),
 }

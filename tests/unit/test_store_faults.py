@@ -151,7 +151,7 @@ def test_a_record_that_met_another_transaction_is_not_taken_for_written() -> Non
     repository.commit(Put(create, was=None))
     write = store.transact_write_items
 
-    def meets_another(*, TransactItems: list[Any]) -> Any:  # noqa: N803
+    def meets_another(*, TransactItems: list[Any], **_: Any) -> Any:  # noqa: N803
         store.transact_write_items = write  # type: ignore[method-assign]
         reasons = [
             {"Code": "TransactionConflict" if place == 2 else "None"} for place in range(len(TransactItems))

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import boto3
 from botocore.config import Config
 
+from paddock import invocation
+from paddock.adapters.dynamodb.backoff import Backoff
 from paddock.adapters.dynamodb.metered import MeteredRepository
 from paddock.adapters.ec2 import Ec2Compute
 from paddock.adapters.secrets import SecretCredentials
@@ -84,7 +86,8 @@ def clock() -> Clock:
 @cache
 def repository() -> Repository:
     """The repository."""
-    return MeteredRepository(boto3.client("dynamodb", config=_API_CALLS), settings().table_name)
+    backoff = Backoff(clock(), invocation.seconds_left)
+    return MeteredRepository(boto3.client("dynamodb", config=_API_CALLS), settings().table_name, backoff)
 
 
 @cache

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from aws_lambda_powertools import Logger, Tracer
 from aws_lambda_powertools.metrics import EphemeralMetrics, MetricUnit
 
+from paddock import invocation
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -86,6 +88,7 @@ def observed(
     @tracer.capture_lambda_handler(capture_response=False)
     @wraps(handler)
     def measured(event: dict[str, Any], context: LambdaContext) -> Answer:
+        invocation.begin(context)
         try:
             return handler(event, context)
         finally:

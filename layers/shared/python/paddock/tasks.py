@@ -6,7 +6,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from paddock.observability import Metric, about, count, logger, observed
-from paddock.service.steps.outcome import Next
+from paddock.service.steps.outcome import Next, or_wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,7 +22,8 @@ def task(step: Callable[[str, int], Outcome]) -> Handler:
     """Make a Lambda handler of a step.
 
     It takes ``{"operationId": str, "polls": int}`` and answers the same with ``next`` and ``waitSeconds``;
-    ``polls`` counts the waits. What a step raises is for the state machine's Retry.
+    ``polls`` counts the waits. What a step raises is for the state machine's Retry, but for throttling by the
+    store, after which it waits.
     """
 
     @wraps(step)
@@ -30,7 +31,7 @@ def task(step: Callable[[str, int], Outcome]) -> Handler:
     def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  # noqa: ARG001
         operation_id, polls = event["operationId"], event["polls"]
         about(operation_id=operation_id)
-        outcome = step(operation_id, polls)
+        outcome = or_wait(step, operation_id, polls)
         if outcome.orphans:
             count(Metric.INSTANCES_LEAKED, outcome.orphans)
         logger.info(

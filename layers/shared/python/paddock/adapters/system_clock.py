@@ -22,5 +22,9 @@ class SystemClock:
 
     def pause(self, attempt: int) -> None:
         """See ``Clock.pause``."""
-        longest = min(_MAX_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2 ** min(attempt, 10))
-        time.sleep(random.uniform(0, longest))  # noqa: S311 - jitter needs no secrecy
+        time.sleep(random.uniform(0, longest_pause_seconds(attempt)))  # noqa: S311 - jitter needs no secrecy
+
+
+def longest_pause_seconds(attempt: int) -> float:
+    """The most that the pause after so many attempts takes: 10 ms, and twice as much each time, up to 500."""
+    return min(_MAX_PAUSE_SECONDS, _FIRST_PAUSE_SECONDS * 2.0 ** min(attempt, 10))

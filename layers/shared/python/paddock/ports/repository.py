@@ -5,7 +5,7 @@ concurrency control: a use case reads, decides, and commits; when anything that 
 changed since, nothing is written and it is told.
 
 All reads are strongly consistent, but for ``running_operations`` and ``unmet_virtual_clusters``. Any method
-may raise ``StoreThrottled`` and ``StoreUnavailable``.
+may raise ``StoreUnavailable``, and ``StoreThrottled`` once it has tried again for as long as there was time.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ Record = (
     | VirtualClusterChange
 )
 
-# DynamoDB's limit on the writes of one transaction.
+# DynamoDB's limits on one transaction; of bytes it takes 4 MB.
 MAX_WRITES = 100
+MAX_TRANSACTION_BYTES = 3_900_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +81,14 @@ class Repository(Protocol):
     """Reads of every kind, and one way to write."""
 
     def commit(self, *writes: Write) -> None:
-        """Do all of up to ``MAX_WRITES`` writes, to different records, or none.
+        """Do all of these writes, which fit and are to different records, or none.
 
         Raises ``WriteConflictError``, and ``RecordTooLarge`` for a record that cannot be stored. When the
         call fails in any other way, it may or may not have been done: read again.
         """
+
+    def fits(self, *writes: Write) -> bool:
+        """Whether one ``commit`` can do these writes: they are few and small enough. It asks nobody."""
 
     def cluster(self, name: str) -> Cluster | None:
         """The cluster of this name."""

@@ -60,13 +60,18 @@ def commit_change(
     after = replace(change.after, revision=next_revision(now, stored.revision if stored else 0))
     record = change_between(stored, after, change.action, now, by=change.by, message=change.message)
     head: list[Write] = [Put(after, was=stored), Put(record, was=None), *change.others]
-    room = MAX_WRITES - len(head)
-    early, late = change.claimed[:-room], change.claimed[-room:]
     claims = {node.id: node.claimed_by(after.id, now) for node in change.claimed}
-    with_it, afterwards = change.freed[: room - len(late)], change.freed[room - len(late) :]
-    # What is claimed earlier may come to nothing; these are in the virtual cluster if they are claimed.
-    in_one: list[Write] = [Put(replace(claims[node.id], was_held=True), was=node) for node in late]
-    in_one += [Put(node.given_back_at(now), was=node) for node in with_it]
+    room = MAX_WRITES - len(head)
+    while True:
+        first = max(0, len(change.claimed) - room)
+        early, late = change.claimed[:first], change.claimed[first:]
+        with_it, afterwards = change.freed[: room - len(late)], change.freed[room - len(late) :]
+        # What is claimed earlier may come to nothing; these are in the virtual cluster if they are claimed.
+        in_one: list[Write] = [Put(replace(claims[node.id], was_held=True), was=node) for node in late]
+        in_one += [Put(node.given_back_at(now), was=node) for node in with_it]
+        if not room or repository.fits(*head, *in_one):
+            break
+        room //= 2
     conflicts = commit_each(repository, [Put(claims[node.id], was=node) for node in early])
     if not conflicts:
         try:

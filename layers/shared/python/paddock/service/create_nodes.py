@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paddock.ports.repository import MAX_WRITES, Check, Put
+from paddock.ports.repository import Check, Put, WriteConflictError
 from paddock.service.contention import commit_each, until_won
 from paddock.service.lookup import known_quotas, require_cluster, require_ledger
 from paddock.service.node_plan import NodePlan
@@ -94,7 +94,7 @@ def record_missing_nodes(repository: Repository, clock: Clock, operation: Operat
         current = repository.operation(operation.id) if missing else None
         if current is None or not current.is_running or not current.may_lack_records:
             return
-        for begin in range(0, len(missing), MAX_WRITES - 1):
-            repository.commit(Check(current), *missing[begin : begin + MAX_WRITES - 1])
+        if conflicts := commit_each(repository, missing, guard=Check(current)):
+            raise WriteConflictError(conflicts)
 
     until_won(clock, attempt)

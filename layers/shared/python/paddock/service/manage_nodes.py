@@ -240,8 +240,8 @@ def _mark_chunk(
             plan.take(node, clock.now())
     now = clock.now()
     writes = [*with_departures(repository, plan.writes, now), *plan.ledger_writes(now)]
-    if len(writes) > MAX_WRITES:
-        # They leave many virtual clusters at once.
+    if len(ids) > 1 and not repository.fits(*writes):
+        # They leave many virtual clusters at once, or their records are large.
         middle = len(ids) // 2
         halves = (ids[:middle], ids[middle:])
         return [one for half in halves for one in _mark_chunk(repository, clock, operation, half)]

@@ -137,10 +137,10 @@ def _settle_some(
         Put(replace(after, revision=next_revision(now, ledger.revision)), was=ledger),
         *with_departures(repository, writes, now),
     ]
-    if len(writes) <= MAX_WRITES:
+    if len(nodes) == 1 or repository.fits(*writes):
         repository.commit(*writes)
         return
-    # Many virtual clusters lose nodes at once.
+    # Many virtual clusters lose nodes at once, or the nodes' records are large.
     middle = len(ids) // 2
     for half in (ids[:middle], ids[middle:]):
         _settle_some(repository, clock, cluster, half, settle)

@@ -89,6 +89,16 @@ def from_item(kind: type[Found], item: Mapping[str, Any]) -> Found:
     return record
 
 
+def bytes_of(item: Mapping[str, Any]) -> int:
+    """What DynamoDB counts an item as: the bytes of its names and values."""
+    return sum(len(name) + _value_bytes(value) for name, value in item.items())
+
+
+def _value_bytes(value: Mapping[str, Any]) -> int:
+    [content] = value.values()
+    return len(content) if isinstance(content, bytes) else len(content.encode())
+
+
 def _is_unsettled(record: Record) -> bool:
     """Whether the reconciler has to look at the record."""
     match record:

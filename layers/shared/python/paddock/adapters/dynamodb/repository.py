@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from functools import partial
 from http import HTTPStatus
-from itertools import islice
+from itertools import count, islice
 from typing import TYPE_CHECKING, Any, TypeVar
+from uuid import uuid4
 
 from botocore.exceptions import ClientError, ConnectionError, HTTPClientError  # noqa: A004 - botocore's name
 
 from paddock.adapters.dynamodb import keys
-from paddock.adapters.dynamodb.items import from_item, to_item
+from paddock.adapters.dynamodb.items import bytes_of, from_item, to_item
 from paddock.errors import StoreThrottled, StoreUnavailable
 from paddock.model.cluster import Cluster
 from paddock.model.identity import node_id_prefix
@@ -20,13 +22,21 @@ from paddock.model.operation import Operation, Request
 from paddock.model.quotas import Quotas
 from paddock.model.usage import UsageInterval
 from paddock.model.virtual_cluster import VirtualCluster, VirtualClusterChange
-from paddock.ports.repository import Check, Delete, Put, WriteConflictError
+from paddock.ports.repository import (
+    MAX_TRANSACTION_BYTES,
+    MAX_WRITES,
+    Check,
+    Delete,
+    Put,
+    WriteConflictError,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from mypy_boto3_dynamodb import DynamoDBClient
 
+    from paddock.adapters.dynamodb.backoff import Backoff
     from paddock.adapters.dynamodb.keys import Key
     from paddock.ports.repository import Record, Write
 
@@ -40,34 +50,49 @@ _THROTTLED_REASONS = frozenset({"ThrottlingError", "ProvisionedThroughputExceede
 _UNAVAILABLE = "the store does not answer; a change may or may not have been made, look before you try again"
 
 Found = TypeVar("Found", bound="Record")
+Answer = TypeVar("Answer")
 
 
 class DynamoDbRepository:
     """``Repository`` over one table. Every read is strongly consistent, every write is a transaction.
 
     Transactions carry a token, so a call that botocore repeats after a lost answer is done once. That is why
-    single writes are transactions too, at twice the capacity units of plain ones.
+    single writes are transactions too, at twice the capacity units of plain ones. A throttled call is tried
+    again for as long as ``backoff`` says, a transaction under the token that it had.
     """
 
-    def __init__(self, client: DynamoDBClient, table_name: str) -> None:
+    def __init__(self, client: DynamoDBClient, table_name: str, backoff: Backoff | None = None) -> None:
         self._client = client
         self._table = table_name
+        self._backoff = backoff
 
     def commit(self, *writes: Write) -> None:
         """See ``Repository.commit``."""
         items: Any = [self._transact_item(write) for write in writes]
-        try:
-            with _faults_told():
-                self._client.transact_write_items(TransactItems=items)
-        except ClientError as error:
-            reasons = _cancellation_codes(error)
-            lost = [write for write, code in zip(writes, reasons, strict=False) if code in _LOST_RACES]
-            if lost:
-                raise WriteConflictError(lost) from error
-            # A transaction that is still in progress may yet be done: nobody may take it for a lost race.
-            if _code(error) == "TransactionInProgressException" or _THROTTLED_REASONS.intersection(reasons):
-                raise StoreThrottled(str(error)) from error
-            raise
+        token = uuid4().hex
+
+        def transact() -> None:
+            try:
+                self._client.transact_write_items(TransactItems=items, ClientRequestToken=token)
+            except ClientError as error:
+                reasons = _cancellation_codes(error)
+                lost = [write for write, code in zip(writes, reasons, strict=False) if code in _LOST_RACES]
+                if lost:
+                    raise WriteConflictError(lost) from error
+                # A transaction that is still in progress may yet be done: nobody may take it for a lost race.
+                in_progress = _code(error) == "TransactionInProgressException"
+                if in_progress or _THROTTLED_REASONS.intersection(reasons):
+                    raise StoreThrottled(str(error)) from error
+                raise
+
+        self._call(transact)
+
+    def fits(self, *writes: Write) -> bool:
+        """See ``Repository.fits``."""
+        if len(writes) > MAX_WRITES:
+            return False
+        size = sum(bytes_of(to_item(write.record)) for write in writes if isinstance(write, Put))
+        return size <= MAX_TRANSACTION_BYTES
 
     def cluster(self, name: str) -> Cluster | None:
         """See ``Repository.cluster``."""
@@ -194,18 +219,34 @@ class DynamoDbRepository:
                 key = _key(keys.key_of(was))
                 return {"ConditionCheck": {"TableName": self._table, "Key": key, **_condition(was)}}
 
+    def _call(self, act: Callable[[], Answer]) -> Answer:
+        """Do it, once it is not throttled any more or there is no time left to wait."""
+        for attempt in count():
+            try:
+                with _faults_told():
+                    return act()
+            except StoreThrottled:
+                if self._backoff is None or not self._backoff.wait(attempt):
+                    raise
+        raise AssertionError
+
     def _get(self, kind: type[Found], key: Key) -> Found | None:
-        with _faults_told():
-            answer = self._client.get_item(TableName=self._table, Key=_key(key), ConsistentRead=True)
+        answer = self._call(
+            lambda: self._client.get_item(TableName=self._table, Key=_key(key), ConsistentRead=True)
+        )
         return from_item(kind, answer["Item"]) if "Item" in answer else None
 
     def _batch_get(self, wanted: Iterator[Key]) -> Iterator[Node]:
         request: Any = {self._table: {"Keys": [_key(key) for key in wanted], "ConsistentRead": True}}
-        while request:
-            with _faults_told():
-                answer = self._client.batch_get_item(RequestItems=request)
+        for attempt in count():
+            answer = self._call(partial(self._client.batch_get_item, RequestItems=request))
             yield from (from_item(Node, item) for item in answer["Responses"].get(self._table, ()))
             request = answer.get("UnprocessedKeys")
+            if not request:
+                return
+            # It was as much as DynamoDB would read now.
+            if self._backoff is not None and not self._backoff.wait(attempt):
+                raise StoreThrottled("not all nodes could be read in time")
 
     def _query(
         self, kind: type[Found], pk: str, *, begins_with: str = "", after: str = "", **paging: Any
@@ -221,8 +262,12 @@ class DynamoDbRepository:
         return (from_item(kind, item) for page in pages for item in page["Items"])
 
     def _pages(self, **query: Any) -> Iterator[Any]:
-        with _faults_told():
-            yield from self._client.get_paginator("query").paginate(TableName=self._table, **query)
+        while True:
+            page = self._call(partial(self._client.query, TableName=self._table, **query))
+            yield page
+            if "LastEvaluatedKey" not in page:
+                return
+            query["ExclusiveStartKey"] = page["LastEvaluatedKey"]
 
 
 @contextmanager

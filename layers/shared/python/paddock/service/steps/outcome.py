@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from paddock.errors import StoreThrottled
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _FIRST_WAIT_SECONDS = 2
 _GROWTH = 1.5
@@ -37,3 +43,11 @@ def wait(polls: int) -> Outcome:
     """Wait a little longer with each poll."""
     seconds = _FIRST_WAIT_SECONDS * _GROWTH ** min(polls, _MAX_EXPONENT)
     return Outcome(Next.WAIT, min(_MAX_WAIT_SECONDS, round(seconds)))
+
+
+def or_wait(step: Callable[[str, int], Outcome], operation_id: str, polls: int) -> Outcome:
+    """Do a step. Where the store throttles it for longer than a task has time, wait: the next one goes on."""
+    try:
+        return step(operation_id, polls)
+    except StoreThrottled:
+        return wait(polls)

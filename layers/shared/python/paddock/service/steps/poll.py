@@ -147,12 +147,18 @@ def _poll_ending(
     left = [node for node in ending if node.id not in gone_ids]
     _record_sightings(repository, [node for node in left if node.instance_ids], seen, now)
     stops = _record_stopping(repository, clock, stopping, seen)
-    if not left and not stops:
+    if not left and not stops and not any(_is_untouched(node, operation) for node in nodes):
         return Outcome(Next.FINISH)
     unheard = [node for node in left if node.id not in operation.errors and _is_unheard(node, seen)]
     if unheard and clock.now() >= operation.not_before:
         return Outcome(Next.TERMINATE)
     return _again_or_wait(Next.TERMINATE, polls)
+
+
+def _is_untouched(node: Node, operation: Operation) -> bool:
+    """Whether the operation may still take hold of the node: its tasks were throttled, or failed, before."""
+    is_older = node.managed_by != operation.id and node.managed_at < operation.start_time
+    return is_older and node.id not in operation.errors
 
 
 def _is_unheard(node: Node, seen: Mapping[str, Instance]) -> bool:
