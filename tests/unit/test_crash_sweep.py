@@ -252,8 +252,11 @@ def _holding(count: int, ready: int) -> Callable[[], World]:
 
 
 def _with_idle_nodes() -> World:
+    """Those that one virtual cluster gave back, but for the one that another has taken since."""
     world = World(nodearray(), idleTimeoutSeconds=600)
     world.ready(8)
+    world.claim("b", x4c8g=8)
+    world.release("b")
     world.claim("a", x4c8g=1)
     return world
 

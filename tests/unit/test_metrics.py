@@ -210,6 +210,8 @@ def leave_idle(watched: Watched) -> None:
     assert stored is not None
     watched.world.put({"nodearrays": [nodearray()], "idleTimeoutSeconds": 60}, stored.revision)
     watched.ready(2)
+    watched.world.claim("a", x4c8g=2)
+    watched.world.release("a")
     watched.world.clock.advance(60)
     watched.reconcile()
 
