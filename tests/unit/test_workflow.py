@@ -397,15 +397,17 @@ def test_a_protected_instance_fails_alone_and_can_be_ended_later() -> None:
     assert invariants.at_rest(world) == []
 
 
-def test_a_node_that_one_termination_gave_up_is_still_ended_by_a_later_one() -> None:
+def test_a_node_that_one_termination_gives_up_is_left_to_a_later_one() -> None:
     world = World()
     [node] = world.ready(1)
     world.ec2.protect(node.instance_id)
     first, _ = world.terminate(ids=[node.id])
     world.clock.advance(600)
     second, _ = world.terminate(ids=[node.id])
+    before = world.nodes()
     assert world.drive(first).state is FAILED
-    assert [left.status for left in world.nodes()] == [NodeStatus.FAILED]
+    assert [left.status for left in world.nodes()] == [NodeStatus.TERMINATING]
+    assert [left.managed_by for left in world.nodes()] == [left.managed_by for left in before] == [second.id]
     world.ec2.protect(node.instance_id, protected=False)
     assert world.drive(second).state is SUCCEEDED
     assert world.nodes() == []

@@ -8,7 +8,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from paddock.model.identity import node_id, node_index
+from paddock.model.identity import node_id, node_index, operation_of
 from paddock.model.names import NameSet
 from paddock.model.node import LaunchSpec, Node, NodeStatus, ShutdownPolicy, TargetState
 
@@ -98,7 +98,8 @@ class Operation:
     reason for each that cannot be changed now. ``forced``: neither KeepAlive nor a virtual cluster holds
     nodes back; ``takes_from`` names one that does not, as it was when this began, and
     ``EVERY_VIRTUAL_CLUSTER`` says that none does.
-    ``not_before``: until then it leaves instances alone. ``launched_to``: none of so many of its nodes is
+    ``not_before``: until then it leaves instances alone. ``awaited`` are operations that launched nodes of
+    this one when it began. ``launched_to``: none of so many of its nodes is
     still to be launched. ``attempt`` counts workflow executions.
     """
 
@@ -119,6 +120,7 @@ class Operation:
     forced: bool = False
     takes_from: str = ""
     not_before: int = 0
+    awaited: tuple[str, ...] = ()
     batch: LaunchBatch | None = None
     batches: int = 0
     launched_to: int = 0
@@ -151,18 +153,23 @@ class Operation:
         """The virtual clusters that its nodes are launched for."""
         return {group.virtual_cluster for group in self.groups if group.virtual_cluster}
 
+    def group_of(self, node_id: str) -> NodeGroup | None:
+        """The group that a node of this create was made in; ``None`` for another operation's node."""
+        if operation_of(node_id) != self.id:
+            return None
+        place = bisect_right(self.groups, node_index(node_id), key=lambda group: group.first) - 1
+        return self.groups[place] if place >= 0 else None
+
     def places_left(self, node: Node) -> tuple[LaunchSpec, ...]:
         """Where a node may go when its bucket has no capacity, in the order in which to try.
 
         The bucket that was chosen for it came first, then come the others in the definition's order. What is
         left follows from where the node is now, and so no bucket is tried twice.
         """
-        if node.operation_id != self.id:
+        group = self.group_of(node.id)
+        if group is None or not group.movable:
             return ()
-        place = bisect_right(self.groups, node_index(node.id), key=lambda group: group.first) - 1
-        if place < 0 or not self.groups[place].movable:
-            return ()
-        chosen = self.groups[place].spec
+        chosen = group.spec
         offers = self.offers.get(chosen.node_array, ())
         order = (chosen, *(offer for offer in offers if offer.bucket_id != chosen.bucket_id))
         tried = [offer.bucket_id for offer in order].index(node.bucket_id) + 1

@@ -27,7 +27,7 @@ def is_left_over(node: Node) -> bool:
 
 
 def forget_left_over(repository: Repository, clock: Clock, cluster: str, nodes: Sequence[Node]) -> None:
-    """Forget those of these nodes that are left over, unless their operation runs: it counts by them."""
-    left = [node for node in nodes if is_left_over(node)]
-    running = running_among(repository, (node.operation_id for node in left))
-    forget_failed(repository, clock, cluster, [node.id for node in left if node.operation_id not in running])
+    """Forget those of these nodes that are left over, unless an operation on them runs: it counts by them."""
+    left = {node.id: {node.operation_id, node.managed_by} for node in nodes if is_left_over(node)}
+    running = running_among(repository, (one for ids in left.values() for one in ids)).keys()
+    forget_failed(repository, clock, cluster, [node for node, ids in left.items() if running.isdisjoint(ids)])

@@ -126,6 +126,6 @@ def observe(
     release_nodes(repository, clock, cluster, stranded, strand)
     settle_nodes(repository, clock, cluster, ending, fail)
     release_nodes(repository, clock, cluster, released, release)
-    remove_nodes(repository, clock, cluster, done, keep_fixed=True)
+    remove_nodes(repository, clock, cluster, done)
     changed = sum(node.status is not before[one].status for one, node in after.items())
     return len(done) + len(stranded) + changed

@@ -59,6 +59,11 @@ def _terminate(node: Node) -> Node:
     )
 
 
+def _remove(node: Node) -> Node:
+    # So that no operation that ends it earlier keeps it as Off.
+    return replace(_terminate(node), fixed=False)
+
+
 def _shutdown(node: Node) -> Node:
     return _deallocate(node) if node.shutdown_policy is ShutdownPolicy.DEALLOCATE else _terminate(node)
 
@@ -115,5 +120,5 @@ _ACTIONS: Mapping[Action, Callable[[Node], Node]] = {
     Action.TERMINATE: _terminate,
     Action.SHUTDOWN: _shutdown,
     Action.DEALLOCATE: _deallocate,
-    Action.REMOVE: _terminate,
+    Action.REMOVE: _remove,
 }

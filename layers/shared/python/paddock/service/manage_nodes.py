@@ -22,6 +22,7 @@ from paddock.ports.repository import MAX_WRITES, Check, Put
 from paddock.service.actions import RefusedError, act
 from paddock.service.contention import commit_each, until_won
 from paddock.service.create_nodes import record_missing_nodes
+from paddock.service.goals import is_overtaken
 from paddock.service.lookup import known_quotas, require_cluster, require_ledger
 from paddock.service.membership import with_departures
 from paddock.service.recording import record_operation, require_new_request
@@ -100,6 +101,7 @@ def manage(
         results = {node.id: _judge(node, candidate, now) for node in nodes}
         ids = [identity for identity, result in results.items() if not result.error]
         operation = new_operation(now, cluster_name, identity, action, ids, request_id, takes_from=takes_from)
+        operation = replace(operation, awaited=_launchers(nodes) if action is Action.START else ())
         repository.commit(*record_operation(operation))
         return operation, results
 
@@ -111,6 +113,11 @@ def manage(
             _record_refused(repository, clock, operation, refused)
         start(workflows, operation)
     return operation, list(results.values())
+
+
+def _launchers(nodes: Sequence[Node]) -> tuple[str, ...]:
+    """The operations that launch those of these nodes that are on their way already."""
+    return tuple(sorted({node.launcher for node in nodes if node.is_coming}))
 
 
 def retry_failed(repository: Repository, workflows: Workflows, clock: Clock, cluster_name: str) -> Operation:
@@ -216,11 +223,19 @@ def _record_refused(
 
 
 def prepare(repository: Repository, clock: Clock, operation: Operation) -> dict[str, str]:
-    """Write what the operation's request did not live to write; answers why not, by node."""
+    """Write what the operation's request did not live to write; answers why not, by node.
+
+    That a later operation has taken hold of a node is no fault of the node's: what becomes of it counts.
+    """
     if operation.action is Action.CREATE:
         record_missing_nodes(repository, clock, operation)
         return {}
-    return {node.id: error for node, error in mark(repository, clock, operation)}
+    refused = mark(repository, clock, operation)
+    return {
+        node.id: error
+        for node, error in refused
+        if node.id in operation.errors or not is_overtaken(node, operation)
+    }
 
 
 def _judge(node: Node, operation: Operation, now: int) -> NodeResult:

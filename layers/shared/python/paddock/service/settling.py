@@ -48,20 +48,18 @@ def release_nodes(
     settle_nodes(repository, clock, cluster, ids, settle)
 
 
-def remove_nodes(
-    repository: Repository, clock: Clock, cluster: str, gone: Sequence[Node], *, keep_fixed: bool
-) -> None:
+def remove_nodes(repository: Repository, clock: Clock, cluster: str, gone: Sequence[Node]) -> None:
     """Remove these nodes, whose instances are gone: their limits, names and records.
 
-    With ``keep_fixed`` the fixed ones give back their limits alone, and stay as Off. A node that has another
-    instance by now, or shall not end any more, is left as it is.
+    Fixed ones give back their limits alone, and stay as Off. A node that has another instance by now, or
+    shall not end any more, is left as it is.
     """
     judged = {node.id: node.instance_ids for node in gone}
 
     def settle(ledger: Ledger, nodes: Sequence[Node]) -> tuple[Ledger, list[Write]]:
         nodes = [node for node in nodes if is_to_end(node) and node.instance_ids == judged[node.id]]
-        kept = [node for node in nodes if keep_fixed and node.fixed]
-        removed = [node for node in nodes if not (keep_fixed and node.fixed)]
+        kept = [node for node in nodes if node.fixed]
+        removed = [node for node in nodes if not node.fixed]
         after = ledger.without_active(node for node in kept if node.counted).without_nodes(removed)
         writes: list[Write] = [Put(switched_off(node, clock.now()), was=node) for node in kept]
         writes += [Delete(node) for node in removed]

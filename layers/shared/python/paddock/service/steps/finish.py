@@ -14,6 +14,7 @@ from paddock.model.operation import ENDING, LAUNCHING, Action, OperationState
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.contention import commit_each, until_won
 from paddock.service.create_nodes import record_missing_nodes
+from paddock.service.goals import goal_of, is_at_goal, is_led_elsewhere, is_on_its_way, is_overtaken
 from paddock.service.healing import heal, heal_unmet
 from paddock.service.manage_nodes import begin_forced
 from paddock.service.observation import UNSEEN_GRACE_NS, failed, is_to_end
@@ -24,7 +25,7 @@ from paddock.service.settling import forget_failed, release_nodes
 from paddock.service.steps.outcome import Next, Outcome, wait
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from paddock.model.node import Node
     from paddock.model.operation import Operation
@@ -33,10 +34,13 @@ if TYPE_CHECKING:
     from paddock.ports.repository import Repository
     from paddock.ports.workflows import Workflows
 
-_NOT_BEGUN = frozenset({NodeStatus.OFF, NodeStatus.DEALLOCATED})
+# Their message says how they came to be so.
+_TELLING = frozenset({NodeStatus.FAILED, NodeStatus.DEALLOCATED})
 _MAX_REASONS = 5
 _LATE = "not ready before the operation's deadline"
 _STILL_THERE = "not ended before the operation's deadline"
+_GIVEN_UP = "given up before it was ready"
+_OVERTAKEN = "a later operation has taken hold of the node"
 
 
 def finish(
@@ -58,40 +62,62 @@ def finish(
     operation = repository.operation(operation_id)
     if operation is None or not operation.is_running:
         return Outcome(Next.DONE)
+    if operation.action is Action.CREATE:
+        record_missing_nodes(repository, clock, operation)
+    nodes = nodes_of(repository, operation)
+    if clock.now() < operation.deadline and any(is_on_its_way(node, operation) for node in nodes):
+        # Another operation has taken hold of one since the last poll, and brings it there once more.
+        return wait(polls)
     orphans = 0
     try:
         if operation.action in LAUNCHING:
             if operation.batch is not None and clock.now() < operation.deadline + UNSEEN_GRACE_NS:
                 # A launch call was not answered: what it launched must have time to come into sight.
                 return wait(polls)
-            errors, orphans = _finish_launching(repository, compute, workflows, clock, operation)
+            errors, orphans = _finish_launching(repository, compute, workflows, clock, operation, nodes)
         elif operation.action in ENDING:
             errors = _finish_ending(repository, clock, operation)
         else:
-            errors = operation.errors
+            errors = _reasons(repository, operation, nodes)
     except (ComputeThrottled, ComputeUnavailable):
         return wait(polls)
     _end(repository, clock, operation, errors)
-    if names := sorted(operation.virtual_clusters()):
-        for name in names:
-            heal(repository, workflows, clock, name)
-        forget_failed(repository, clock, operation.cluster, errors)
-    if operation.action in ENDING:
-        # It may have taken nodes away, and has made room for others.
-        heal_unmet(repository, workflows, clock, operation.cluster)
+    _heal(repository, workflows, clock, operation, errors)
     # The last thing to do: whatever is wrong with a group must not keep an operation from its end.
     with suppress(ComputeThrottled, ComputeUnavailable):
         delete_empty_groups(repository, compute, clock, operation.cluster)
     return Outcome(Next.DONE, orphans=orphans)
 
 
+def _heal(
+    repository: Repository,
+    workflows: Workflows,
+    clock: Clock,
+    operation: Operation,
+    errors: Collection[str],
+) -> None:
+    """Let virtual clusters have what the operation launched for them, or what it has made room for."""
+    if names := sorted(operation.virtual_clusters()):
+        for name in names:
+            heal(repository, workflows, clock, name)
+        failures = repository.nodes_by_id(operation.cluster, errors) if errors else ()
+        # Whoever has started one since knows it, and waits for it.
+        unknown = [node.id for node in failures if node.managed_by == operation.id]
+        forget_failed(repository, clock, operation.cluster, unknown)
+    if operation.action in ENDING:
+        heal_unmet(repository, workflows, clock, operation.cluster)
+
+
 def _finish_launching(
-    repository: Repository, compute: Compute, workflows: Workflows, clock: Clock, operation: Operation
+    repository: Repository,
+    compute: Compute,
+    workflows: Workflows,
+    clock: Clock,
+    operation: Operation,
+    nodes: Sequence[Node],
 ) -> tuple[dict[str, str], int]:
     """The reasons of nodes that failed, and the number of instances that had no node."""
-    if operation.action is Action.CREATE:
-        record_missing_nodes(repository, clock, operation)
-    unlaunched = [node.id for node in _unfinished(repository, operation) if not node.instance_ids]
+    unlaunched = [node.id for node in _unfinished(nodes, operation) if not node.instance_ids]
     release_nodes(
         repository,
         clock,
@@ -102,15 +128,65 @@ def _finish_launching(
     abandoned = _abandon(repository, workflows, clock, operation)
     nodes = nodes_of(repository, operation)
     orphans = _end_orphans(compute, operation, nodes)
-    errors = {node.id: node.status_message for node in nodes if node.status is NodeStatus.FAILED}
-    if operation.action is not Action.CREATE:
-        not_begun = (node for node in nodes if node.status in _NOT_BEGUN)
-        errors |= {node.id: _LATE for node in not_begun} | operation.errors
-    return errors | dict.fromkeys(abandoned, _LATE), orphans
+    return _reasons(repository, operation, nodes) | dict.fromkeys(abandoned, _LATE), orphans
 
 
-def _unfinished(repository: Repository, operation: Operation) -> list[Node]:
-    nodes = nodes_of(repository, operation)
+def _reasons(repository: Repository, operation: Operation, nodes: Sequence[Node]) -> dict[str, str]:
+    """Why nodes are not where the operation wants them, by node; these are its nodes that exist.
+
+    A node that a later operation leads elsewhere is that one's, unless Paddock itself gave it up.
+    """
+    led_elsewhere = [node for node in nodes if is_led_elsewhere(node, operation)]
+    leaders = {node.id: _leader(node, operation) for node in led_elsewhere}
+    found = {one: repository.operation(one) for one in set(leaders.values())}
+    reasons = _given_up_by_others(repository, operation, nodes)
+    for node in nodes:
+        if is_at_goal(node, operation):
+            continue
+        if node.id in operation.errors:
+            reasons[node.id] = operation.errors[node.id]
+        elif node.id not in leaders:
+            reasons[node.id] = _why_not(node, operation)
+        elif reason := _why_not_led(found[leaders[node.id]], operation):
+            reasons[node.id] = reason
+    return reasons
+
+
+def _leader(node: Node, operation: Operation) -> str:
+    """The operation that led a node away from where this one wants it; others may hold it since."""
+    has_come_back = node.is_wanted or goal_of(node, operation) is TargetState.TERMINATED
+    return node.launcher if has_come_back else node.managed_by
+
+
+def _why_not_led(leader: Operation | None, operation: Operation) -> str:
+    """Why a node that this operation has led elsewhere does not count as the later operation's."""
+    if leader is None or leader.start_time < operation.start_time:
+        # The later operation found the node where it is, before this one could take hold of it.
+        return _OVERTAKEN
+    return _GIVEN_UP if leader.forced and operation.action not in ENDING else ""
+
+
+def _why_not(node: Node, operation: Operation) -> str:
+    if node.status in _TELLING and node.status_message:
+        return node.status_message
+    if is_overtaken(node, operation) and not is_on_its_way(node, operation):
+        return _OVERTAKEN
+    return _STILL_THERE if operation.action in ENDING else _LATE
+
+
+def _given_up_by_others(
+    repository: Repository, operation: Operation, nodes: Sequence[Node]
+) -> dict[str, str]:
+    """Reasons of nodes that are gone since another operation, which launched them, gave them up."""
+    if not operation.awaited:
+        return {}
+    gone = set(operation.ids()) - {node.id for node in nodes}
+    ended = [repository.operation(derived_operation_id(one, Action.TERMINATE)) for one in operation.awaited]
+    given_up = {identity for one in ended if one is not None for identity in one.ids()}
+    return dict.fromkeys(gone & given_up, _GIVEN_UP)
+
+
+def _unfinished(nodes: Sequence[Node], operation: Operation) -> list[Node]:
     return [node for node in nodes if node.is_coming and node.launcher == operation.id]
 
 
@@ -119,7 +195,7 @@ def _abandon(repository: Repository, workflows: Workflows, clock: Clock, operati
 
     Answers their ids, the same when the task is run again.
     """
-    stuck = _unfinished(repository, operation)
+    stuck = _unfinished(nodes_of(repository, operation), operation)
     stopped = [node for node in stuck if _was_stopped(node, operation)]
     launched = [node for node in stuck if not _was_stopped(node, operation)]
     abandoned = _clean_up(repository, workflows, clock, operation, Action.TERMINATE, launched)
@@ -161,26 +237,22 @@ def _end_orphans(compute: Compute, operation: Operation, nodes: Sequence[Node]) 
 
 
 def _finish_ending(repository: Repository, clock: Clock, operation: Operation) -> dict[str, str]:
-    """What is left goes on existing, and counting: it can be ended again, or goes on running."""
+    """What is left goes on existing, and counting: it can be ended again, or goes on running.
+
+    A node that another operation has taken hold of since is that one's to write.
+    """
 
     def attempt() -> dict[str, str]:
-        left = [node for node in nodes_of(repository, operation) if _is_left(node, operation)]
-        errors = {node.id: operation.errors.get(node.id, _STILL_THERE) for node in left}
-        after = [(node, _given_up(node, errors[node.id], clock.now())) for node in left]
+        nodes = nodes_of(repository, operation)
+        errors = _reasons(repository, operation, nodes)
+        mine = [node for node in nodes if node.id in errors and node.managed_by == operation.id]
+        after = [(node, _given_up(node, errors[node.id], clock.now())) for node in mine]
         writes = [Put(new, was=node) for node, new in after if new is not node]
         if conflicts := commit_each(repository, writes):
             raise WriteConflictError(conflicts)
         return errors
 
     return until_won(clock, attempt)
-
-
-def _is_left(node: Node, operation: Operation) -> bool:
-    """Whether the operation has not done to the node what it should."""
-    if node.status in (NodeStatus.OFF, NodeStatus.DEALLOCATED):
-        return node.id in operation.errors
-    taken_over = node.managed_by != operation.id and node.managed_at >= operation.start_time
-    return not (taken_over and node.is_wanted) or node.id in operation.errors
 
 
 def _given_up(node: Node, reason: str, now: int) -> Node:

@@ -21,7 +21,7 @@ from paddock.service.shortage import is_waiting, settle_shortage
 from paddock.service.steps.outcome import Next, Outcome, wait
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from paddock.model.node import Node
     from paddock.model.operation import Operation
@@ -47,12 +47,12 @@ def launch(repository: Repository, compute: Compute, clock: Clock, operation_id:
     if clock.now() >= operation.deadline:
         return Outcome(Next.FINISH)
     if operation.batch is None:
-        errors = prepare(repository, clock, operation)
+        errors = operation.errors | prepare(repository, clock, operation)
         try:
-            errors |= _use_instances(repository, compute, clock, operation)
+            errors |= _use_instances(repository, compute, clock, operation, errors)
         except (ComputeThrottled, ComputeUnavailable):
             return wait(polls)
-        operation = _open_batch(repository, clock, operation.with_errors(operation.errors | errors))
+        operation = _open_batch(repository, clock, operation.with_errors(errors))
     if operation.batch is None:
         return wait(polls)
     try:
@@ -73,12 +73,16 @@ def launch(repository: Repository, compute: Compute, clock: Clock, operation_id:
 
 
 def _use_instances(
-    repository: Repository, compute: Compute, clock: Clock, operation: Operation
+    repository: Repository, compute: Compute, clock: Clock, operation: Operation, refused: Collection[str]
 ) -> dict[str, str]:
     """Start or reboot the instances that nodes have already; answers why not, by node."""
     if operation.action not in (Action.START, Action.RESTART):
         return {}
-    nodes = [node for node in nodes_of(repository, operation) if _is_held(node, operation)]
+    nodes = [
+        node
+        for node in nodes_of(repository, operation)
+        if node.id not in refused and _is_held(node, operation)
+    ]
     by_instance = {node.instance_id: node.id for node in nodes if node.instance_id}
     if not by_instance:
         return {}
@@ -96,9 +100,12 @@ def _use_instances(
 
 
 def _is_held(node: Node, operation: Operation) -> bool:
-    """Whether this operation is still the one to use the node's instance."""
+    """Whether this operation is still the one to use the node's instance.
+
+    A Ready node is rebooted whatever has taken hold of it since: no other operation does it in its stead.
+    """
     if operation.action is Action.RESTART:
-        return node.managed_by == operation.id and node.is_usable
+        return node.is_usable
     return node.launcher == operation.id and node.status is NodeStatus.PREPARING and node.is_wanted
 
 

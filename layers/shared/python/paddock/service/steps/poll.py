@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 from paddock.errors import ComputeThrottled, ComputeUnavailable
 from paddock.model.identity import next_revision
 from paddock.model.node import NodeStatus, TargetState
-from paddock.model.operation import ENDING, Action
+from paddock.model.operation import ENDING
 from paddock.ports.compute import InstanceState
 from paddock.ports.repository import Put
 from paddock.service.contention import commit_each
+from paddock.service.goals import is_led_there, is_on_its_way
 from paddock.service.healing import join
 from paddock.service.observation import deallocated, instance_of, is_gone, is_to_end, observed
 from paddock.service.read_nodes import nodes_of
@@ -35,6 +36,7 @@ _POLLS_PER_CALL = 3
 def poll(repository: Repository, compute: Compute, clock: Clock, operation_id: str, polls: int) -> Outcome:
     """Record what the cloud shows now, and say how to go on. Throttled, it only waits longer.
 
+    Nodes that another operation brings to where this one wants them are waited for, and not written.
     Nodes that are Ready join the virtual cluster that they were launched for.
     """
     operation = repository.operation(operation_id)
@@ -56,7 +58,9 @@ def poll(repository: Repository, compute: Compute, clock: Clock, operation_id: s
 def _poll_launching(
     repository: Repository, compute: Compute, clock: Clock, operation: Operation, polls: int
 ) -> Outcome:
-    nodes = [node for node in nodes_of(repository, operation) if node.launcher == operation.id]
+    every = nodes_of(repository, operation)
+    nodes = [node for node in every if node.launcher == operation.id]
+    awaited = any(is_on_its_way(node, operation) for node in every if node.launcher != operation.id)
     starting = [node for node in nodes if node.status is NodeStatus.PREPARING and node.is_wanted]
     replaced = [node for node in nodes if node.replaced_instance_id and node.is_wanted]
     ids = [node.instance_id for node in starting] + [node.replaced_instance_id for node in replaced]
@@ -69,7 +73,7 @@ def _poll_launching(
     if any(seen_state(node, seen) is InstanceState.STOPPED for node in starting):
         # Nothing has been heard of its start.
         return _again_or_wait(Next.LAUNCH, polls)
-    return wait(polls) if pending else Outcome(Next.FINISH)
+    return wait(polls) if pending or awaited else Outcome(Next.FINISH)
 
 
 def seen_state(node: Node, seen: Mapping[str, Instance]) -> InstanceState | None:
@@ -133,7 +137,7 @@ def _without_replaced(node: Node, now: int) -> Node:
 def _poll_ending(
     repository: Repository, compute: Compute, clock: Clock, operation: Operation, polls: int
 ) -> Outcome:
-    nodes = nodes_of(repository, operation)
+    nodes = [node for node in nodes_of(repository, operation) if is_led_there(node, operation)]
     stopping = [node for node in nodes if node.target_state is TargetState.DEALLOCATED and node.counted]
     ending = [node for node in nodes if is_to_end(node)]
     ids = [instance_id for node in (*ending, *stopping) for instance_id in node.instance_ids]
@@ -141,8 +145,7 @@ def _poll_ending(
     now = clock.now()
     gone = [node for node in ending if node.instance_ids and _has_ended(node, seen, now)]
     gone += never_launched(repository, [node for node in ending if not node.instance_ids])
-    keep_fixed = operation.action is not Action.REMOVE
-    remove_nodes(repository, clock, operation.cluster, gone, keep_fixed=keep_fixed)
+    remove_nodes(repository, clock, operation.cluster, gone)
     gone_ids = {node.id for node in gone}
     left = [node for node in ending if node.id not in gone_ids]
     _record_sightings(repository, [node for node in left if node.instance_ids], seen, now)

@@ -11,6 +11,7 @@ from paddock.model.node import NodeStatus, TargetState
 from paddock.model.operation import Action
 from paddock.ports.repository import Put
 from paddock.service.contention import commit_each
+from paddock.service.goals import is_led_there
 from paddock.service.manage_nodes import prepare
 from paddock.service.observation import is_to_end
 from paddock.service.read_nodes import nodes_of
@@ -40,7 +41,9 @@ def terminate(
         return Outcome(Next.FINISH)
     errors = prepare(repository, clock, operation)
     # Work that was given notice goes on until then.
-    nodes = nodes_of(repository, operation) if clock.now() >= operation.not_before else ()
+    every = nodes_of(repository, operation) if clock.now() >= operation.not_before else ()
+    # What a later operation wants to be elsewhere is for that one to bring there, and in its time.
+    nodes = [node for node in every if is_led_there(node, operation)]
     ending = {instance_id: node.id for node in nodes for instance_id in _to_end(node, operation)}
     stopping = {node.instance_id: node.id for node in nodes if _to_stop(node)}
     try:
