@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from paddock.errors import ComputeThrottled, PaddockError, StoreThrottled, WorkflowsUnavailable
 from paddock.ports.repository import WriteConflictError
+from tests.fakes.clock import SECOND
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -64,14 +65,16 @@ def throttle(port: str, call: Call) -> Any:
 class Actor:
     """One run of a use case: ``act`` is given a view of the world whose ports stop before each call.
 
-    Once it ``has_ended`` there is its ``answer``, or the ``error`` that it ended with.
+    Its clock is ``ahead_seconds`` ahead of the world's, behind where that is negative. Once it ``has_ended``
+    there is its ``answer``, or the ``error`` that it ended with.
     """
 
-    def __init__(self, world: World, act: Callable[[World], object]) -> None:
+    def __init__(self, world: World, act: Callable[[World], object], ahead_seconds: float = 0) -> None:
         self.answer: object = None
         self.error: BaseException | None = None
         self.has_ended = False
         self._how: Luck = plainly
+        self._ahead_seconds = ahead_seconds
         self._may_go, self._stands = Semaphore(0), Semaphore(0)
         self._thread = Thread(target=self._run, args=(self._view(world), act), daemon=True)
         self._thread.start()
@@ -86,11 +89,16 @@ class Actor:
         if self.has_ended:
             self._thread.join()
 
+    def finish(self) -> None:
+        """Make all calls that are left."""
+        while not self.has_ended:
+            self.go()
+
     def _view(self, world: World) -> World:
         view = copy.copy(world)
         for port in _THROTTLED:
             setattr(view, port, _Gate(port, getattr(world, port), self._stop))
-        view.clock = cast("ManualClock", _GatedClock(world.clock, self._stop))
+        view.clock = cast("ManualClock", _GatedClock(world.clock, self._stop, self._ahead_seconds))
         return view
 
     def _run(self, view: World, act: Callable[[World], object]) -> None:
@@ -124,9 +132,14 @@ class _Gate:
 class _GatedClock:
     """Reading the clock goes on at once; a pause is where others get on."""
 
-    def __init__(self, clock: ManualClock, stop: Callable[[str, Call], Any]) -> None:
-        self.now, self.seconds = clock.now, clock.seconds
-        self._stop = stop
+    def __init__(self, clock: ManualClock, stop: Callable[[str, Call], Any], ahead_seconds: float) -> None:
+        self._clock, self._stop, self._ahead_seconds = clock, stop, ahead_seconds
+
+    def now(self) -> int:
+        return self._clock.now() + round(self._ahead_seconds * SECOND)
+
+    def seconds(self) -> float:
+        return self._clock.seconds() + self._ahead_seconds
 
     def pause(self, attempt: int) -> None:
         self._stop("clock", partial(abs, attempt))

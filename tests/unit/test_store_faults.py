@@ -22,7 +22,7 @@ from paddock.adapters.dynamodb.repository import DynamoDbRepository
 from paddock.errors import StoreThrottled, StoreUnavailable
 from paddock.model.quotas import Quotas
 from paddock.ports.repository import Put, WriteConflictError
-from paddock.service.create_nodes import record_missing_nodes
+from paddock.service.recording import record_missing_nodes
 from tests.fakes.dynamodb import FakeDynamoDb
 from tests.fakes.world import World
 

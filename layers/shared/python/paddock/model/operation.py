@@ -98,6 +98,8 @@ class Operation:
     reason for each that cannot be changed now. ``forced``: neither KeepAlive nor a virtual cluster holds
     nodes back; ``takes_from`` names one that does not, as it was when this began, and
     ``EVERY_VIRTUAL_CLUSTER`` says that none does.
+    ``recorded``: every node of a create has been written down. It is set once, and before that none of them
+    is removed; so a record that is not there afterwards was removed, and nobody may write it again.
     ``not_before``: until then it leaves instances alone. ``awaited`` are operations that launched nodes of
     this one when it began. ``launched_to``: none of so many of its nodes is
     still to be launched. ``attempt`` counts workflow executions.
@@ -115,6 +117,7 @@ class Operation:
     finish_time: int = 0
     attempt: int = 1
     groups: tuple[NodeGroup, ...] = ()
+    recorded: bool = False
     offers: dict[str, tuple[LaunchSpec, ...]] = field(default_factory=dict)
     node_ids: dict[str, str] = field(default_factory=dict)
     forced: bool = False
@@ -142,8 +145,8 @@ class Operation:
 
     @property
     def may_lack_records(self) -> bool:
-        """Whether nodes of this create may still have to be written down; it has not begun to launch."""
-        return not self.batches and not self.launched_to
+        """Whether nodes of this create may still have to be written down."""
+        return self.action is Action.CREATE and self.is_running and not self.recorded
 
     def with_errors(self, errors: Mapping[str, str]) -> Operation:
         """With these reasons by node, as many as a record holds."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from paddock.model.identity import next_revision
 from paddock.model.ledger import BucketUse, placement_group_key
 from paddock.model.names import NameSet
-from paddock.model.operation import SECOND_NS, Action
+from paddock.model.operation import SECOND_NS
 from paddock.ports.repository import Put
 
 if TYPE_CHECKING:
@@ -88,7 +88,6 @@ def _planned_nodes(repository: Repository, cluster: str) -> list[Node]:
     return [
         node
         for operation in running
-        if operation is not None and operation.cluster == cluster and operation.action is Action.CREATE
-        if operation.is_running and operation.may_lack_records
+        if operation is not None and operation.cluster == cluster and operation.may_lack_records
         for node in operation.planned_nodes()
     ]

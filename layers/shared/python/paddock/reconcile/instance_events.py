@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING
 
+from paddock.errors import Busy
 from paddock.model.identity import derived_operation_id
 from paddock.model.operation import SECOND_NS, Action
 from paddock.ports.compute import InstanceState
@@ -88,6 +89,9 @@ def _failures_told(looked: Looked, instance_ids: Collection[str], **about: str) 
     """Where this fails, the queue is told, which brings the events of these instances again."""
     try:
         yield
+    except (Busy, WriteConflictError):
+        logger.info("changed meanwhile", extra=about)
+        looked.failed.update(instance_ids)
     except Exception:  # the others are looked at all the same
         logger.exception("instances not looked at", extra=about)
         looked.failed.update(instance_ids)

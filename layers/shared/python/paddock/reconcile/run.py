@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paddock.errors import (
+    Busy,
     ComputeThrottled,
     ComputeUnavailable,
     StoreThrottled,
@@ -169,8 +170,8 @@ def _step(name: str, report: Report, part: Part) -> Iterator[None]:
     }
     try:
         yield
-    except WriteConflictError:
-        # Somebody else has moved it on; the next run sees where to.
+    except (Busy, WriteConflictError):
+        # Somebody else was faster, and has moved it on; the next run sees where to.
         logger.info("changed meanwhile", extra=about)
     except PASSING as error:
         report.failed += 1

@@ -33,7 +33,7 @@ class Settled:
 def settle_pending(repository: Repository, one: VirtualCluster) -> Settled:
     """Assign those that are Ready by now, and give up those that will not be.
 
-    A record that is not there is yet to be written, as long as its operation runs.
+    A record that is not there may yet be written, as long as its create is not recorded.
     """
     ready: list[Node] = []
     waiting: dict[str, list[str]] = {}
@@ -45,7 +45,7 @@ def settle_pending(repository: Repository, one: VirtualCluster) -> Settled:
             for identity in some:
                 node = nodes.get(identity)
                 if node is None:
-                    if operation is not None and operation.is_running:
+                    if operation is not None and operation.may_lack_records:
                         waiting.setdefault(node_type, []).append(identity)
                 elif node.virtual_cluster == one.id and node.is_usable:
                     ready.append(node)

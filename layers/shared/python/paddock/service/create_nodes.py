@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paddock.ports.repository import Check, Put, WriteConflictError
-from paddock.service.contention import commit_each, until_won
+from paddock.service.contention import until_won
 from paddock.service.lookup import known_quotas, require_cluster, require_ledger
 from paddock.service.node_plan import NodePlan
-from paddock.service.recording import require_new_request
+from paddock.service.recording import record_nodes, require_new_request
 from paddock.service.starting import REQUEST_NS, left_to_the_workflow, start
 
 if TYPE_CHECKING:
@@ -73,28 +72,7 @@ def create(
 def begin_create(repository: Repository, workflows: Workflows, clock: Clock, operation: Operation) -> None:
     """Write the nodes of a recorded create, as many as there is time for, and hand it to the workflow."""
     if operation.is_running:
-        writes = [Put(node, was=None) for node in operation.planned_nodes()]
         until = clock.now() + REQUEST_NS
         with left_to_the_workflow(operation):
-            commit_each(repository, writes, lambda: clock.now() < until)
+            record_nodes(repository, operation, lambda: clock.now() < until)
         start(workflows, operation)
-
-
-def record_missing_nodes(repository: Repository, clock: Clock, operation: Operation) -> None:
-    """Write the node records that a create's request did not live to write.
-
-    A node is removed only once the launching has passed it, so before that none is missing for that cause.
-    """
-    if not operation.may_lack_records:
-        return
-
-    def attempt() -> None:
-        existing = {node.id for node in repository.nodes_made_by(operation)}
-        missing = [Put(node, was=None) for node in operation.planned_nodes() if node.id not in existing]
-        current = repository.operation(operation.id) if missing else None
-        if current is None or not current.is_running or not current.may_lack_records:
-            return
-        if conflicts := commit_each(repository, missing, guard=Check(current)):
-            raise WriteConflictError(conflicts)
-
-    until_won(clock, attempt)

@@ -21,11 +21,10 @@ from paddock.model.operation import (
 from paddock.ports.repository import MAX_WRITES, Check, Put
 from paddock.service.actions import RefusedError, act
 from paddock.service.contention import commit_each, until_won
-from paddock.service.create_nodes import record_missing_nodes
 from paddock.service.goals import is_overtaken
 from paddock.service.lookup import known_quotas, require_cluster, require_ledger
 from paddock.service.membership import with_departures
-from paddock.service.recording import record_operation, require_new_request
+from paddock.service.recording import record_missing_nodes, record_operation, require_new_request
 from paddock.service.starting import REQUEST_NS, left_to_the_workflow, start
 
 if TYPE_CHECKING:

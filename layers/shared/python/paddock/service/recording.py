@@ -1,15 +1,29 @@
-"""Putting operations on record, once for each request id."""
+"""Putting operations on record, once for each request id, and the nodes of creates, once for each node.
+
+A create's nodes are written after it, by its request, by the workflow's first task, or by whoever is about to
+remove one of them. Each of these writes is on condition that the operation runs and is not ``recorded``. So
+however long a writer sleeps, it never brings back a node that was removed: that is done after ``recorded``.
+"""
 
 from __future__ import annotations
 
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from paddock.errors import DuplicateRequest
+from paddock.model.identity import next_revision
 from paddock.model.operation import Request
-from paddock.ports.repository import Put
+from paddock.ports.repository import Check, Put, WriteConflictError
+from paddock.service.contention import commit_each, until_won
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from paddock.model.node import Node
     from paddock.model.operation import Operation
+    from paddock.ports.clock import Clock
     from paddock.ports.repository import Repository
 
 
@@ -33,3 +47,48 @@ def record_operation(operation: Operation) -> list[Put]:
         )
         writes.append(Put(request, was=None))
     return writes
+
+
+def record_nodes(repository: Repository, operation: Operation, may_go_on: Callable[[], bool]) -> None:
+    """Write the nodes of a create that was just recorded, while it may go on and nobody has taken it over."""
+    writes = [Put(node, was=None) for node in operation.planned_nodes()]
+    with suppress(WriteConflictError):
+        commit_each(repository, writes, may_go_on, guard=Check(operation))
+
+
+def record_missing_nodes(repository: Repository, clock: Clock, operation: Operation) -> None:
+    """Write the node records that a create's request did not live to write."""
+    if not operation.may_lack_records:
+        return
+
+    def attempt() -> None:
+        existing = {node.id for node in repository.nodes_made_by(operation)}
+        missing = [Put(node, was=None) for node in operation.planned_nodes() if node.id not in existing]
+        current = repository.operation(operation.id) if missing else None
+        # As long as it is not ``recorded`` after that look, whatever was missing then has never been there.
+        if current is None or not current.may_lack_records:
+            return
+        if conflicts := commit_each(repository, missing, guard=Check(current)):
+            raise WriteConflictError(conflicts)
+
+    until_won(clock, attempt)
+
+
+def require_recorded(repository: Repository, clock: Clock, nodes: Iterable[Node]) -> None:
+    """See to it that all nodes of the creates that made these are on record: so these may be removed.
+
+    What has the instance that its create launched need not be looked up: that comes after.
+    """
+    unsure = {
+        node.operation_id for node in nodes if node.launcher != node.operation_id or not node.instance_ids
+    }
+    for operation_id in sorted(unsure):
+        until_won(clock, partial(_complete, repository, clock, operation_id))
+
+
+def _complete(repository: Repository, clock: Clock, operation_id: str) -> None:
+    operation = repository.operation(operation_id)
+    if operation is not None and operation.may_lack_records:
+        record_missing_nodes(repository, clock, operation)
+        revision = next_revision(clock.now(), operation.revision)
+        repository.commit(Put(replace(operation, recorded=True, revision=revision), was=operation))

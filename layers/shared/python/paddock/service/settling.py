@@ -14,6 +14,7 @@ from paddock.service.contention import until_won
 from paddock.service.lookup import running_among
 from paddock.service.membership import with_departures
 from paddock.service.observation import is_to_end, switched_off
+from paddock.service.recording import require_recorded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -65,6 +66,7 @@ def remove_nodes(repository: Repository, clock: Clock, cluster: str, gone: Seque
         writes += [Delete(node) for node in removed]
         return after, writes + usage_until(nodes, clock.now())
 
+    require_recorded(repository, clock, gone)
     settle_nodes(repository, clock, cluster, judged, settle)
 
 
@@ -89,6 +91,7 @@ def forget_failed(repository: Repository, clock: Clock, cluster: str, ids: Colle
 
     def settle(ledger: Ledger, nodes: Sequence[Node]) -> tuple[Ledger, list[Write]]:
         gone = [node for node in nodes if node.status is NodeStatus.FAILED and not node.counted]
+        require_recorded(repository, clock, gone)
         return ledger.without_nodes(gone), [Delete(node) for node in gone]
 
     settle_nodes(repository, clock, cluster, ids, settle)

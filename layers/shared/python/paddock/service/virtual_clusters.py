@@ -20,12 +20,12 @@ from paddock.ports.repository import Put
 from paddock.service.assignment import find_free, settle_pending
 from paddock.service.claims import Change, commit_change, give_back
 from paddock.service.contention import until_won
-from paddock.service.create_nodes import begin_create, record_missing_nodes
+from paddock.service.create_nodes import begin_create
 from paddock.service.healing import as_it_is
 from paddock.service.lookup import require_cluster
 from paddock.service.manage_nodes import after_all, mark_for_a_while, new_operation
 from paddock.service.provisioning import Launch, launch_missing
-from paddock.service.recording import record_operation
+from paddock.service.recording import record_missing_nodes, record_operation
 from paddock.service.starting import left_to_the_workflow, start
 
 if TYPE_CHECKING:
@@ -199,7 +199,7 @@ def _record_pending(repository: Repository, clock: Clock, one: VirtualCluster) -
     """Write what a launch for it has not written yet: an action takes hold of nodes that are on record."""
     launching = {operation_of(node_id) for ids in one.pending_ids().values() for node_id in ids}
     for operation in map(repository.operation, sorted(launching)):
-        if operation is not None and operation.is_running:
+        if operation is not None:
             record_missing_nodes(repository, clock, operation)
 
 

@@ -13,7 +13,6 @@ from paddock.model.node import NodeStatus, TargetState
 from paddock.model.operation import ENDING, LAUNCHING, Action, OperationState
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.contention import commit_each, until_won
-from paddock.service.create_nodes import record_missing_nodes
 from paddock.service.goals import goal_of, is_at_goal, is_led_elsewhere, is_on_its_way, is_overtaken
 from paddock.service.healing import heal, heal_unmet
 from paddock.service.manage_nodes import begin_forced
@@ -21,6 +20,7 @@ from paddock.service.observation import UNSEEN_GRACE_NS, failed, is_to_end
 from paddock.service.orphans import end_instances, find_orphans
 from paddock.service.placement_groups import delete_empty_groups
 from paddock.service.read_nodes import nodes_of
+from paddock.service.recording import record_missing_nodes
 from paddock.service.settling import forget_failed, release_nodes
 from paddock.service.steps.outcome import Next, Outcome, wait
 
@@ -274,6 +274,7 @@ def _end(repository: Repository, clock: Clock, operation: Operation, errors: dic
         finish_time=now,
         batch=None,
         launched_to=operation.total,
+        recorded=operation.action is Action.CREATE,
         succeeded=operation.total - len(errors),
         failed=len(errors),
         errors={},

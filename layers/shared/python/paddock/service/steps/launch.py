@@ -168,6 +168,8 @@ def _assign(
 ) -> list[str]:
     """Give the i-th instance to the i-th node of the batch; settles those that are left without one.
 
+    A node that does not count was given up while the call took its time; its instance is an orphan.
+
     Answers the ids of the latter: they are the last ones of the batch.
     """
     ids = operation.ids()[batch.first - 1 : batch.first - 1 + batch.count]
@@ -178,7 +180,7 @@ def _assign(
         writes = [
             Put(_launched(node, instances[node.id], clock.now()), was=node)
             for node in nodes
-            if not node.instance_id and node.launcher == operation.id
+            if not node.instance_id and node.launcher == operation.id and node.counted
         ]
         if conflicts := commit_each(repository, writes):
             raise WriteConflictError(conflicts)
@@ -211,7 +213,11 @@ def _close_batch(
 
 
 def _save(repository: Repository, clock: Clock, before: Operation, after: Operation) -> Operation:
-    """Write the operation. When another run was faster, this one fails and the task is tried again."""
-    after = replace(after, revision=next_revision(clock.now(), before.revision))
+    """Write the operation. When another run was faster, this one fails and the task is tried again.
+
+    What a create may have lacked of its nodes' records was written before.
+    """
+    revision = next_revision(clock.now(), before.revision)
+    after = replace(after, recorded=before.action is Action.CREATE, revision=revision)
     repository.commit(Put(after, was=before))
     return after

@@ -1,0 +1,172 @@
+"""Nothing that was removed comes back, however long a writer sleeps and however far clocks are apart."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from paddock.model.node import NodeStatus
+from paddock.model.operation import Action
+from paddock.ports.repository import Put
+from paddock.service.contention import ATTEMPTS
+from tests.fakes import invariants
+from tests.fakes.actors import Actor, crash_before
+from tests.fakes.transactions import make_transactions_small
+from tests.fakes.world import World, nodearray
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from paddock.model.operation import Operation
+
+HOURS = 3_600
+OFF = {"StartAutomatically": False}
+
+
+@pytest.fixture(autouse=True)
+def _small_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_transactions_small(monkeypatch)
+
+
+def unheard(world: World, act: Callable[[], tuple[Operation, object]]) -> Operation:
+    """Record an operation whose workflow could not be started."""
+    world.workflows.unavailable = True
+    operation, _ = act()
+    world.workflows.unavailable = False
+    return operation
+
+
+def names(world: World) -> list[str]:
+    return [node.name for node in world.nodes()]
+
+
+# Records of nodes.
+
+
+def test_a_node_that_was_removed_before_its_creates_workflow_began_stays_away() -> None:
+    """StartExecution was throttled; the node was started, ended, and its name given to another meanwhile."""
+    world = World()
+    late = unheard(world, lambda: world.create(1, nodeAttributes=OFF))
+    world.drive(world.manage(Action.START, names=["ondemand-1"])[0])
+    world.drive(world.terminate(names=["ondemand-1"])[0])
+    [bearer] = world.ready(1)
+    assert bearer.name == "ondemand-1"
+    world.drive(late)
+    assert world.nodes() == [bearer]
+    assert invariants.at_rest(world) == []
+    world.settle()
+    assert invariants.at_rest(world) == []
+
+
+@pytest.mark.parametrize("ahead_seconds", [0, 5 * HOURS, -5 * HOURS])
+@pytest.mark.parametrize("calls", range(4, 12))
+def test_a_request_that_sleeps_while_its_nodes_are_removed_writes_them_no_more(
+    calls: int, ahead_seconds: float
+) -> None:
+    world = World(nodearray(maxCount=12))
+    request = Actor(world, lambda world: world.create(12), ahead_seconds)
+    for _ in range(calls):
+        if not request.has_ended:
+            request.go()
+    world.clock.advance(3 * HOURS)
+    world.settle()
+    world.drive(world.terminate(filter='Template === "ondemand"')[0])
+    request.finish()
+    assert world.nodes() == []
+    world.settle()
+    assert world.nodes() == []
+    assert world.alive() == set()
+    assert invariants.at_rest(world) == []
+
+
+def test_nodes_of_a_create_that_is_half_written_can_be_started_ended_and_forgotten() -> None:
+    """A request dies after its first nodes; what is taken hold of of these leaves the others their turn."""
+    world = World()
+    request = Actor(world, lambda world: world.create(20, nodeAttributes=OFF | {"Fixed": True}))
+    while not world.nodes():
+        request.go()
+    request.go(crash_before)
+    some = len(world.nodes())
+    assert some < 20
+    world.drive(world.manage(Action.START, names=["ondemand-1", "ondemand-2"])[0])
+    world.drive(world.manage(Action.REMOVE, names=["ondemand-1"])[0])
+    assert len(world.nodes()) == 19
+    world.settle()
+    statuses = [node.status for node in world.nodes()]
+    assert (statuses.count(NodeStatus.READY), statuses.count(NodeStatus.OFF)) == (1, 18)
+    assert invariants.at_rest(world) == []
+
+
+@pytest.mark.parametrize("calls", range(2, 9))
+def test_a_recording_task_that_sleeps_writes_no_node_that_was_removed_meanwhile(calls: int) -> None:
+    world = World()
+    late = unheard(world, lambda: world.create(8, nodeAttributes=OFF))
+    # As after a request that was cut off.
+    world.forget(*world.nodes()[4:])
+    task = Actor(world, lambda world: world.step("launch", late.id))
+    for _ in range(calls):
+        if not task.has_ended:
+            task.go()
+    removed = {node.id for node in world.nodes()}
+    world.drive(world.manage(Action.REMOVE, names=names(world))[0])
+    world.clock.advance(HOURS)
+    task.finish()
+    world.settle()
+    assert not removed & {node.id for node in world.nodes()}
+    assert len(removed) + len(world.nodes()) == 8
+    assert invariants.at_rest(world) == []
+
+
+# Launches.
+
+
+def test_a_launch_that_sleeps_until_its_operation_has_ended_gives_no_node_an_instance() -> None:
+    world = World(nodearray(maxCount=2))
+    operation, _ = world.create(2)
+    task = Actor(world, lambda world: world.step("launch", operation.id))
+    while world.operation(operation.id).batch is None:
+        task.go()
+    world.clock.advance(5 * HOURS)
+    world.reconcile()
+    assert not world.operation(operation.id).is_running
+    assert {node.status for node in world.nodes()} == {NodeStatus.FAILED}
+    while not world.alive():
+        task.go()
+    task.finish()
+    assert not any(node.instance_id or node.counted for node in world.nodes())
+    world.clock.advance(HOURS)
+    world.settle()
+    assert world.alive() == set()
+    assert invariants.at_rest(world) == []
+
+
+# Lost races.
+
+
+def test_a_race_that_the_reconciler_lost_is_no_failure(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.ready(3)
+    claimed = world.repository.virtual_cluster
+
+    def overtaken(name: str) -> object:
+        found = claimed(name)
+        if found is not None and not found.deleted:
+            again = replace(found, revision=found.revision + 1)
+            world.repository.commit(Put(again, was=found))
+        return found
+
+    world.want("a", x4c8g=4)
+    world.drive_all()
+    for node in world.nodes():
+        world.ec2.end(node.instance_id)
+    world.clock.advance(60)
+    world.repository.virtual_cluster = overtaken  # type: ignore[assignment,method-assign]
+    with caplog.at_level(logging.INFO):
+        report = world.reconcile()
+    assert report.failed == 0
+    assert [record.message for record in caplog.records if record.exc_info] == []
+    assert "changed meanwhile" in {record.message for record in caplog.records}
+    assert ATTEMPTS > 1
