@@ -25,6 +25,8 @@ def test_what_ec2_would_not_hear_of_for_half_an_hour_is_ended_when_it_does(code:
     """Nobody else would ask once more: here Paddock itself ends a node that is idle."""
     world = World(idleTimeoutSeconds=MINUTE)
     world.ready(1)
+    world.claim("vc", x4c8g=1)
+    world.release("vc")
     world.clock.advance(2 * MINUTE)
     world.ec2.fail_next("TerminateInstances", code, times=10_000)
     world.reconcile()

@@ -137,7 +137,8 @@ def _without_replaced(node: Node, now: int) -> Node:
 def _poll_ending(
     repository: Repository, compute: Compute, clock: Clock, operation: Operation, polls: int
 ) -> Outcome:
-    nodes = [node for node in nodes_of(repository, operation) if is_led_there(node, operation)]
+    every = nodes_of(repository, operation)
+    nodes = [node for node in every if is_led_there(node, operation)]
     stopping = [node for node in nodes if node.target_state is TargetState.DEALLOCATED and node.counted]
     ending = [node for node in nodes if is_to_end(node)]
     ids = [instance_id for node in (*ending, *stopping) for instance_id in node.instance_ids]
@@ -150,7 +151,7 @@ def _poll_ending(
     left = [node for node in ending if node.id not in gone_ids]
     _record_sightings(repository, [node for node in left if node.instance_ids], seen, now)
     stops = _record_stopping(repository, clock, stopping, seen)
-    if not left and not stops and not any(_is_untouched(node, operation) for node in nodes):
+    if not left and not stops and not any(_is_untouched(node, operation) for node in every):
         return Outcome(Next.FINISH)
     unheard = [node for node in left if node.id not in operation.errors and _is_unheard(node, seen)]
     if unheard and clock.now() >= operation.not_before:
