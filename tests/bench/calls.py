@@ -11,17 +11,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from paddock.adapters.dynamodb.repository import DynamoDbRepository
-from paddock.adapters.ec2 import Ec2Compute
 from paddock.model.operation import OperationState
 from paddock.service.steps.outcome import Next
+from tests.fakes.compute import FakeCompute
 from tests.fakes.dynamodb import FakeDynamoDb
 from tests.fakes.world import CLUSTER, World, nodearray
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Callable, Iterator
-
-    from tests.fakes.ec2 import FakeEc2
+    from collections.abc import Callable
 
 COUNTS = (1, 100, 1_000, 5_000)
 READS = ("GetItem", "Query", "BatchGetItem")
@@ -47,41 +45,13 @@ class Cost:
     node_bytes: list[int]
 
 
-class _InProcessEc2:
-    """Calls the EC2 in memory as boto3's client would call the real one; no call may fail."""
-
-    def __init__(self, ec2: FakeEc2) -> None:
-        self._ec2 = ec2
-
-    def __getattr__(self, name: str) -> Callable[..., dict[str, Any]]:
-        operation = "".join(part.title() for part in name.split("_"))
-        return lambda **asked: self._ec2.call(operation, asked)
-
-    def get_paginator(self, name: str) -> _Pages:
-        return _Pages(getattr(self, name))
-
-
-@dataclass(frozen=True)
-class _Pages:
-    call: Callable[..., dict[str, Any]]
-
-    def paginate(self, PaginationConfig: dict[str, int], **asked: Any) -> Iterator[dict[str, Any]]:  # noqa: N803
-        asked["MaxResults"] = PaginationConfig["PageSize"]
-        while True:
-            answer = self.call(**asked)
-            yield answer
-            if "NextToken" not in answer:
-                return
-            asked["NextToken"] = answer["NextToken"]
-
-
 @cache
 def measure(count: int) -> Cost:
     """Create so many nodes of one bucket by one request, and run its workflow until all are Ready."""
     world, store = World(), FakeDynamoDb()
     ports: Any = (
         DynamoDbRepository(_any(store), "table"),
-        Ec2Compute(_any(_InProcessEc2(world.ec2)), "table"),
+        FakeCompute(world.ec2, "table"),
     )
     world.repository, world.compute = ports
     world.put({"nodearrays": [nodearray()]})

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import signal
 import time
 from contextlib import contextmanager
@@ -32,6 +31,7 @@ from xml.sax.saxutils import escape
 from moto.core.parse import EC2QueryParser
 from moto.core.utils import get_service_model
 
+from tests.fakes.compute import status_of
 from tests.fakes.ec2 import ANSWER_LOST, Ec2Error, FakeEc2, Settings
 
 if TYPE_CHECKING:
@@ -44,10 +44,8 @@ DOORS = frozenset(
     }
 )
 SAVE_SECONDS = 0.5
-THROTTLED = re.compile(r"RequestLimitExceeded|\w*Throttl\w*|(Service)?Unavailable")
 QUOTAS_TARGET = "ServiceQuotasV20190624."
 XML = "text/xml;charset=UTF-8"
-FAILED = re.compile(r"Internal\w+|Insufficient\w*Capacity")
 ERROR = (
     "<Response><Errors><Error><Code>{}</Code><Message>{}</Message></Error></Errors>"
     "<RequestID>{}</RequestID></Response>"
@@ -130,9 +128,8 @@ class _Handler(BaseHTTPRequestHandler):
             if error.code == ANSWER_LOST:
                 self.close_connection = True
                 return
-            status = 503 if THROTTLED.fullmatch(error.code) else 500 if FAILED.fullmatch(error.code) else 400
             text = ERROR.format(escape(error.code), escape(error.message), request_id)
-            self._reply(status, XML, text)
+            self._reply(status_of(error.code), XML, text)
 
     def _call_json(self, operation: str, asked: dict[str, Any]) -> None:
         try:
