@@ -140,8 +140,8 @@ class _Compute(FakeCompute):
     def clusters(self) -> Collection[str]:
         return self._outside.call(partial(super().clusters), ComputeThrottled)
 
-    def _each(self, operation: str, instance_ids: Collection[str]) -> Mapping[str, str]:
-        return self._outside.call(partial(super()._each, operation, instance_ids), ComputeThrottled)
+    def _each(self, instance_ids: Collection[str], act: Any) -> dict[str, str]:
+        return self._outside.call(partial(super()._each, instance_ids, act), ComputeThrottled)
 
     def delete_placement_group(self, name: str) -> bool:
         return self._outside.call(partial(super().delete_placement_group, name), ComputeThrottled)
