@@ -40,5 +40,5 @@ def handler(request: Request) -> Reply:
     allowed = METHODS.get(request.resource)
     if allowed is None:
         raise NotFound(f"there is no route {request.method} {request.url_path}")
-    message = f"the method must be one of {allowed} for {request.resource}, not {request.method}"
+    message = f"the method must be {' or '.join(allowed)} for {request.resource}, not {request.method}"
     raise MethodNotAllowed(message, allow=allowed)

@@ -195,6 +195,8 @@ class Stack:
             "AWS_ENDPOINT_URL": self.endpoint,
             "AWS_ENDPOINT_URL_EC2": self.ec2_endpoint,
             "AWS_ENDPOINT_URL_SERVICE_QUOTAS": self.ec2_endpoint,
+            # What its gateway tells functions does not have the path by which it is reached.
+            "PUBLIC_URL": self.base_url,
             "GATEWAY_PORT": str(self.settings.port),
             "BIND_HOST": HOST,
             "SERVICES": SERVICES,

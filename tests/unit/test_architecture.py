@@ -25,7 +25,7 @@ ARROWS = {
     "adapters": {"errors", "measures", "model", "ports"},
     "ports": {"model"},
     "model": set(),
-    "http": {"errors", "model", "observability"},
+    "http": {"errors", "model", "observability", "settings"},
     "tasks": {"observability", "service.steps.outcome"},
     "errors": set(),
     "measures": {"model", "observability", "ports"},

@@ -217,7 +217,7 @@ def test_hours_and_days_of_an_interval_that_straddles_them_add_up() -> None:
     assert [round(one["total"]["hours"], 2) for one in hourly[1:]] == [4] * 23
     [daily] = ask(world, **TODAY)["usage"]
     assert sum(one["total"]["hours"] for one in hourly) == pytest.approx(daily["total"]["hours"])
-    assert (daily["start"], daily["end"]) == ("2024-12-24T00:00:00+00:00", "2024-12-25T00:00:00+00:00")
+    assert (daily["start"], daily["end"]) == ("2024-12-24T00:00:00Z", "2024-12-25T00:00:00Z")
 
 
 @pytest.mark.parametrize("cluster", ["other", "", "a#b"])

@@ -122,8 +122,8 @@ def test_each_set_chooses_by_what_the_sets_before_it_left() -> None:
 @pytest.mark.parametrize(
     ("change", "known"),
     [
-        ({"nodearray": "none"}, "'ondemand'"),
-        ({"nodearray": "Ondemand"}, "'ondemand'"),
+        ({"nodearray": "none"}, "one of: ondemand"),
+        ({"nodearray": "Ondemand"}, "one of: ondemand"),
         ({"definition": {"machineType": "c5-large"}}, SMALL),
     ],
 )

@@ -328,7 +328,7 @@ def test_the_allocation_mode_has_two_names(fields: dict[str, Any], mode: Allocat
         {"divisible": True, "allocationMode": "mixed"},
         {"divisible": False, "allocationMode": "exclusive"},
         {"divisible": 1},
-        {"divisible": "true"},
+        {"divisible": "yes"},
         {"allocationMode": "MIXED"},
         {"allocationMode": 1},
         {"allocationMode": ""},

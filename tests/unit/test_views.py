@@ -10,6 +10,7 @@ import pytest
 from paddock.http.views.cluster import cluster_view, status_view
 from paddock.http.views.node import creation_view, management_view, node_list_view, node_view, operation_view
 from paddock.http.views.virtual_cluster import envelope, virtual_cluster_view, virtual_clusters_view
+from paddock.model.configuration import DEFAULT_CONFIGURATION
 from paddock.model.operation import Action
 from paddock.model.requests import ClusterWrite
 from paddock.service.cluster_status import cluster_status
@@ -261,7 +262,7 @@ def test_attributes_of_a_client_stand_beside_ours_and_never_in_their_place() -> 
     [node] = world.ready(1, nodeAttributes=attributes)
     view = node_view(node)
     assert (view["Color"], view["Status"], view["KeepAlive"]) == ("red", "Ready", True)
-    assert view["Configuration"] == {"a": 1, "b": 2}
+    assert view["Configuration"] == {"a": 1, "b": 2, **DEFAULT_CONFIGURATION}
 
 
 def test_a_creation_tells_its_operation_and_a_message_where_a_set_fell_short() -> None:
@@ -292,7 +293,7 @@ def test_an_operation_tells_how_far_it_is() -> None:
     operation, _ = world.create(3, request_id="r")
     running = operation_view(operation, world.nodes())
     assert (running["action"], running["state"], running["finishTime"]) == ("create", "Running", None)
-    assert running["startTime"].endswith("+00:00")
+    assert running["startTime"].endswith("Z")
     assert running["progress"] == {"total": 3, "succeeded": 0, "failed": 0, "running": 3}
     assert (running["requestId"], len(running["nodes"])) == ("r", 3)
     ended = operation_view(world.drive(operation), world.nodes())

@@ -100,7 +100,9 @@ def test_what_is_absent_and_zero_are_the_revisions_of_a_create(world: World, exp
     assert world.claim("vc", expected, a=1).revision > 0
 
 
-def test_an_update_of_what_does_not_exist_is_refused(world: World) -> None:
+def test_an_update_of_what_was_deleted_is_refused(world: World) -> None:
+    world.claim("vc", a=1)
+    world.release("vc")
     error = unchanged(world, RevisionConflict, lambda: world.claim("vc", 7, a=1))
     assert error.facts["revision"] == 0
 
@@ -119,7 +121,7 @@ def test_nodes_come_from_the_cluster_that_was_asked_for(world: World) -> None:
 def test_an_unknown_node_type_is_refused_with_those_that_are_known(world: World) -> None:
     error = unchanged(world, InvalidRequest, lambda: world.claim("vc", a=1, c=0))
     assert error.facts["nodeTypes"] == ["a", "b"]
-    assert "'a', 'b'" in error.message
+    assert ": a, b; not c" in error.message
 
 
 def test_a_node_type_may_be_served_by_several_buckets() -> None:

@@ -16,6 +16,7 @@ class Settings:
     credentials_secret_arn: str
     region: str
     parts_queue_url: str = ""
+    public_url: str = ""
 
     @classmethod
     def from_environment(cls) -> Settings:
@@ -27,4 +28,5 @@ class Settings:
             credentials_secret_arn=os.environ.get("CREDENTIALS_SECRET_ARN", ""),
             region=os.environ.get("AWS_REGION", "us-east-1"),
             parts_queue_url=os.environ.get("PARTS_QUEUE_URL", ""),
+            public_url=os.environ.get("PUBLIC_URL", ""),
         )

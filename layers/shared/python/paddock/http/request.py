@@ -15,6 +15,8 @@ from pydantic import BaseModel, ValidationError
 from paddock.errors import InvalidRequest, MalformedBody
 from paddock.model.base import MAX_COUNT, MAX_REVISION
 from paddock.model.requests import RevisionOnly
+from paddock.model.wording import quoted
+from paddock.settings import Settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -54,7 +56,7 @@ class Request:
         """A query parameter that is true or false, false if it is not there. Raises ``InvalidRequest``."""
         text = (self.query(name) or "false").lower()
         if text not in _TRUTH:
-            msg = f"{name} must be true or false, not {text[:40]!r}"
+            msg = f"{name} must be true or false, not {quoted(text[:40])}"
             raise InvalidRequest(msg)
         return _TRUTH[text]
 
@@ -121,13 +123,24 @@ class Request:
         return max(named, default=weights.get("*", 0)) > 0
 
     def location_of(self, operation_id: str) -> dict[str, str]:
-        """The header that says where an operation can be watched, relative to this request's URL.
+        """The header that says where an operation can be watched, as an absolute URL."""
+        return {"Location": f"{self._base_url()}/operations/{operation_id}"}
 
-        It holds whatever host, stage or prefix the client used, which an absolute one would have to guess.
+    def _base_url(self) -> str:
+        """The URL that all routes follow: ``https://id.execute-api.us-east-1.amazonaws.com/v1``.
+
+        Host and scheme are those that API Gateway was asked by, and the path is what stands before the route:
+        a stage, or a custom domain's base path. Any client can send ``X-Forwarded-Host``, so it counts for
+        nothing; a deployment behind a proxy of another name says its address itself.
         """
-        slashes = self.resource.count("/") + self.url_path.endswith("/")
-        up_to_root = "../" * (slashes - 1)
-        return {"Location": f"{up_to_root}operations/{operation_id}"}
+        if public_url := Settings.from_environment().public_url:
+            return public_url.rstrip("/")
+        context = self._event.get("requestContext") or {}
+        host = self._header("host") or context.get("domainName") or "localhost"
+        scheme = "http" if self._header("x-forwarded-proto") == "http" else "https"
+        path = str(context.get("path") or self.url_path).rstrip("/")
+        steps = path.split("/")
+        return f"{scheme}://{host}" + "/".join(steps[: len(steps) - self.resource.count("/")])
 
     def _whole_number(self, name: str, least: int, most: int) -> int | None:
         text = self.query(name)
@@ -201,7 +214,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     document: dict[str, Any] = {}
     for key, value in pairs:
         if key in document:
-            msg = f"the key {key!r} is there twice"
+            msg = f"the key {quoted(key)} is there twice"
             raise ValueError(msg)
         document[key] = value
     return document

@@ -11,6 +11,7 @@ from uuid import UUID, uuid5
 from pydantic import Field, JsonValue, StringConstraints, model_validator
 
 from paddock.model.base import MAX_NODES, Count, Document
+from paddock.model.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -155,6 +156,6 @@ def _must_be_unique(name: str, values: Iterator[str]) -> None:
     seen: set[str] = set()
     for value in values:
         if value in seen:
-            msg = f"{name} must be unique, {value!r} is there twice"
+            msg = f"{name} must be unique, {quoted(value)} is there twice"
             raise ValueError(msg)
         seen.add(value)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from paddock.model.configuration import with_defaults
 from paddock.model.identity import next_revision, operation_of
 
 
@@ -127,7 +128,7 @@ class Node:
             "PlacementGroupId": self.placement_group_id or None,
             "Interruptible": self.spec.interruptible,
             "KeepAlive": self.keep_alive,
-            "Configuration": self.configuration,
+            "Configuration": with_defaults(self.configuration),
             "RequestId": self.request_id or None,
             "VirtualCluster": self.virtual_cluster or None,
         }

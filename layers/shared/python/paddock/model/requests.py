@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Self
+from typing import Annotated, Any, Self
 
-from pydantic import Field, JsonValue, StringConstraints, field_validator, model_validator
+from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, field_validator, model_validator
 
 from paddock.model.base import Count, Document, Revision
 from paddock.model.definition import ClusterDefinition, ClusterName, NodeType, Word, must_fit
@@ -13,6 +13,7 @@ from paddock.model.filters import parse_filter
 from paddock.model.names import PLACEHOLDER
 from paddock.model.node import ShutdownPolicy
 from paddock.model.virtual_cluster import AllocationMode
+from paddock.model.wording import listed
 
 MAX_SELECTED = 10_000
 MAX_SETS = 1_000
@@ -91,7 +92,7 @@ class NodeSet(Document):
             msg = "Configuration must be an object"
             raise ValueError(msg)  # noqa: TRY004
         if value.get("ShutdownPolicy", "Terminate") not in tuple(ShutdownPolicy):
-            msg = f"ShutdownPolicy must be one of {[str(policy) for policy in ShutdownPolicy]}"
+            msg = f"ShutdownPolicy must be one of: {listed(ShutdownPolicy)}"
             raise ValueError(msg)
         return value
 
@@ -148,12 +149,18 @@ class NodeManagementRequest(Document):
         return self
 
 
+def _word_as_bool(value: Any) -> Any:
+    """Clients send back the words that they read elsewhere: ``"true"``, ``"False"``."""
+    words = {"true": True, "false": False}
+    return words.get(value.lower(), value) if isinstance(value, str) else value
+
+
 class VirtualClusterWrite(Document):
     """The body of ``POST /virtual_clusters``."""
 
     virtual_cluster_id: VirtualClusterId
     allocation_mode: Annotated[AllocationMode, Field(strict=False)] | None = None
-    divisible: bool | None = None
+    divisible: Annotated[bool, BeforeValidator(_word_as_bool)] | None = None
     replica_sets: dict[NodeType, Count] | None = None
     revision: Revision | None = None
     cluster: ClusterName | None = None

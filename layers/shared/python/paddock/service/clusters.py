@@ -9,6 +9,7 @@ from paddock.model.cluster import Cluster
 from paddock.model.definition import CLUSTER_NAME, bucket_id, is_cluster_name
 from paddock.model.identity import next_revision
 from paddock.model.ledger import Ledger
+from paddock.model.wording import listed, quoted
 from paddock.ports.repository import Check, Delete, Put
 from paddock.service.contention import until_won
 from paddock.service.lookup import require_cluster, require_ledger
@@ -94,7 +95,7 @@ def _require_revision(name: str, current: Cluster | None, expected: int | None) 
     revision = current.revision if current else 0
     if (expected or 0) != revision:
         state = f"is at revision {revision}" if current else "does not exist"
-        msg = f"cluster {name!r} {state}, the request is based on {expected or 0}"
+        msg = f"cluster {quoted(name)} {state}, the request is based on {expected or 0}"
         raise RevisionConflict(msg, revision=revision)
 
 
@@ -139,7 +140,8 @@ def _with_facts(compute: Compute, definition: ClusterDefinition) -> ClusterDefin
         and (bucket.vcpu_count is None or bucket.memory is None)
     )
     if missing:
-        msg = f"each instanceType must be one that EC2 offers here, or have vcpuCount and memory: {missing}"
+        rule = "each instanceType must be one that EC2 offers here, or have vcpuCount and memory"
+        msg = f"{rule}: {listed(missing)}"
         raise InvalidRequest(msg)
     arrays = tuple(
         array.model_copy(update={"buckets": tuple(_complete(bucket, facts) for bucket in array.buckets)})

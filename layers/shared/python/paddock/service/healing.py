@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from paddock.errors import NotFound, PaddockError
 from paddock.model.virtual_cluster import ConditionReason
+from paddock.model.wording import quoted
 from paddock.service.assignment import find_free, settle_pending
 from paddock.service.claims import Change, commit_change
 from paddock.service.contention import until_won
@@ -122,10 +123,10 @@ def _condition_of(one: VirtualCluster, cause: str, now: int) -> Condition:
     missing, unassigned = one.missing(), one.unassigned()
     told = f": {cause}" if cause else ""
     if missing:
-        message = f"{missing} are missing{told}"
+        message = f"{quoted(missing)} are missing{told}"
         return one.condition.changed(ConditionReason.INSUFFICIENT_NODES, message, now, cause=cause)
     if unassigned:
-        message = f"{unassigned} are being launched{told}"
+        message = f"{quoted(unassigned)} are being launched{told}"
         return one.condition.changed(ConditionReason.LAUNCHING, message, now, cause=cause)
     return one.condition.changed(ConditionReason.SATISFIED, "", now)
 

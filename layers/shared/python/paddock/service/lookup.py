@@ -8,6 +8,7 @@ from paddock.errors import NotFound
 from paddock.model.definition import is_cluster_name
 from paddock.model.identity import is_id
 from paddock.model.requests import is_request_id
+from paddock.model.wording import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -22,7 +23,7 @@ def require_cluster(repository: Repository, name: str) -> Cluster:
     """The cluster, or ``NotFound``."""
     cluster = repository.cluster(name) if is_cluster_name(name) else None
     if cluster is None:
-        msg = f"No cluster found with the name {name!r}"
+        msg = f"No cluster found with the name {quoted(name)}"
         raise NotFound(msg)
     return cluster
 
@@ -31,7 +32,7 @@ def require_ledger(repository: Repository, cluster: str) -> Ledger:
     """The ledger of a cluster that was there a moment ago, or ``NotFound``."""
     ledger = repository.ledger(cluster)
     if ledger is None:
-        msg = f"No cluster found with the name {cluster!r}"
+        msg = f"No cluster found with the name {quoted(cluster)}"
         raise NotFound(msg)
     return ledger
 
@@ -46,7 +47,7 @@ def require_operation(repository: Repository, operation_id: str) -> Operation:
     """The operation, or ``NotFound``."""
     operation = repository.operation(operation_id) if is_id(operation_id) else None
     if operation is None:
-        msg = f"No operation found with the id {operation_id!r}"
+        msg = f"No operation found with the id {quoted(operation_id)}"
         raise NotFound(msg)
     return operation
 
@@ -62,6 +63,6 @@ def operation_of_request(repository: Repository, cluster: str, request_id: str) 
     request = repository.request(cluster, request_id) if is_request_id(request_id) else None
     operation = repository.operation(request.operation_id) if request else None
     if operation is None:
-        msg = f"No operation found for request id {request_id!r}"
+        msg = f"No operation found for request id {quoted(request_id)}"
         raise NotFound(msg)
     return operation

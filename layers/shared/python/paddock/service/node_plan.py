@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from paddock.errors import InvalidRequest
 from paddock.model.base import MAX_NODES
+from paddock.model.configuration import merged
 from paddock.model.counting import (
     count_bucket,
     is_avoided,
@@ -21,6 +22,7 @@ from paddock.model.names import PLACEHOLDER, NameSet
 from paddock.model.node import LaunchSpec, ShutdownPolicy
 from paddock.model.operation import DEADLINE_NS, Action, NodeGroup, Operation, OperationState
 from paddock.model.requests import BucketChoice, NodeSet
+from paddock.model.wording import listed, quoted
 from paddock.ports.repository import Check, Put
 from paddock.service.recording import record_operation
 
@@ -104,14 +106,14 @@ class NodePlan:
         """Add as many nodes of a set as there is room and there are names for."""
         array = self._cluster.definition.array(line.nodearray)
         if array is None:
-            msg = f"nodearray must be one of {[a.name for a in self._cluster.definition.nodearrays]}"
-            raise InvalidRequest(f"{msg}, not {line.nodearray!r}")
+            msg = f"nodearray must be one of: {listed(a.name for a in self._cluster.definition.nodearrays)}"
+            raise InvalidRequest(f"{msg}; not {quoted(line.nodearray)}")
         bucket, room, reason = self._choose(line, array)
         wanted = min(line.count, room)
         name_format = line.name_format or f"{array.name}-{PLACEHOLDER}"
         names = list(islice(self._names.free(name_format, line.name_offset), wanted))
         if len(names) < wanted:
-            reason = f"the name {name_format!r} is taken by another node"
+            reason = f"the name {quoted(name_format)} is taken by another node"
         if names:
             self._take(line, array, bucket, names)
         message = "" if len(names) == line.count else f"{len(names)} of {line.count} added: {reason}"
@@ -141,7 +143,9 @@ class NodePlan:
             named = array.bucket(line.definition.machine_type)
             if named is None:
                 known = [bucket.machine_type for bucket in array.buckets]
-                msg = f"machineType must be one of {known}, not {line.definition.machine_type!r}"
+                msg = (
+                    f"machineType must be one of: {listed(known)}; not {quoted(line.definition.machine_type)}"
+                )
                 raise InvalidRequest(msg)
             candidates = [named]
         # A placement group that exists has one machine type, and so only that one matches.
@@ -227,10 +231,9 @@ class NodePlan:
                     str(attributes.pop("ShutdownPolicy", ShutdownPolicy.TERMINATE))
                 ),
                 attributes=attributes,
-                configuration={
-                    **array.configuration,
-                    **(configuration if isinstance(configuration, dict) else {}),
-                },
+                configuration=merged(
+                    array.configuration, configuration if isinstance(configuration, dict) else {}
+                ),
             )
         )
         self._next_index += len(names)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from paddock.errors import InvalidRequest, NotFound
 from paddock.model.identity import is_id
 from paddock.model.operation import Action
+from paddock.model.wording import quoted
 from paddock.service.lookup import operation_of_request, require_cluster, require_operation
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def list_nodes(
     if operation_id is not None:
         operation = require_operation(repository, operation_id)
         if operation.cluster != cluster:
-            msg = f"No operation found with the id {operation_id!r} in cluster {cluster!r}"
+            msg = f"No operation found with the id {quoted(operation_id)} in cluster {quoted(cluster)}"
             raise NotFound(msg)
     elif request_id is not None:
         operation = operation_of_request(repository, cluster, request_id)

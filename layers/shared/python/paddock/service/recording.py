@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from paddock.errors import DuplicateRequest
 from paddock.model.identity import next_revision
 from paddock.model.operation import Request
+from paddock.model.wording import quoted
 from paddock.ports.repository import Check, Put, WriteConflictError
 from paddock.service.contention import commit_each, until_won
 
@@ -31,7 +32,8 @@ def require_new_request(repository: Repository, cluster: str, request_id: str) -
     """Refuse a request id that was used before in this cluster, naming the operation that it started."""
     earlier = repository.request(cluster, request_id)
     if earlier is not None:
-        msg = f"The request id {request_id!r} was used before, it started operation {earlier.operation_id}"
+        started = f"it started operation {earlier.operation_id}"
+        msg = f"The request id {quoted(request_id)} was used before, {started}"
         raise DuplicateRequest(msg, operationId=earlier.operation_id, requestId=request_id)
 
 

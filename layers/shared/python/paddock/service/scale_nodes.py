@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from paddock.errors import NotFound
 from paddock.model.counting import count_bucket, use_of
 from paddock.model.requests import BucketChoice, NodeSet
+from paddock.model.wording import quoted
 from paddock.service.create_nodes import create
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ def scale_nodes(
     def decide(cluster: Cluster, ledger: Ledger, quotas: Mapping[str, int], now: int) -> list[NodeSet]:
         array = cluster.definition.array(array_name)
         if array is None:
-            msg = f"No node array found with the name {array_name[:80]!r} in cluster {cluster_name!r}"
+            name = quoted(array_name[:80])
+            msg = f"No node array found with the name {name} in cluster {quoted(cluster_name)}"
             raise NotFound(msg)
         use = use_of(cluster_name, ledger, (array,))
         if request.total_core_count is None:

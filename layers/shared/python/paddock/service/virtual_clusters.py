@@ -16,6 +16,7 @@ from paddock.model.identity import new_operation_id, operation_of
 from paddock.model.operation import Action
 from paddock.model.requests import is_virtual_cluster_id
 from paddock.model.virtual_cluster import AllocationMode, VirtualCluster, change_between, tombstone
+from paddock.model.wording import listed, quoted
 from paddock.ports.repository import Put
 from paddock.service.assignment import find_free, settle_pending
 from paddock.service.claims import Change, commit_change, give_back
@@ -61,7 +62,8 @@ def write_virtual_cluster(
     def attempt() -> tuple[VirtualCluster, Operation | None]:
         stored = repository.virtual_cluster(request.virtual_cluster_id)
         current = None if stored is None or stored.deleted else stored
-        _require_revision(request.virtual_cluster_id, current, expected)
+        if stored is not None or _was_deleted(repository, request.virtual_cluster_id, expected):
+            _require_revision(request.virtual_cluster_id, current, expected)
         wish = _wish(request, current, default_cluster)
         _require_node_types(repository, wish)
         kept = settle_pending(repository, wish).one.within_wish()
@@ -94,7 +96,7 @@ def get_virtual_cluster(repository: Repository, virtual_cluster_id: str) -> Virt
     is_possible = is_virtual_cluster_id(virtual_cluster_id)
     found = repository.virtual_cluster(virtual_cluster_id) if is_possible else None
     if found is None or found.deleted:
-        msg = f"there is no virtual cluster {virtual_cluster_id!r}"
+        msg = f"The virtual cluster {virtual_cluster_id[:128]} does not exist."
         raise NotFound(msg, virtualClusterId=virtual_cluster_id)
     return found
 
@@ -189,7 +191,8 @@ def _launch(repository: Repository, one: VirtualCluster, now: int) -> Launch:
 
 def _insufficient(one: VirtualCluster, short: Mapping[str, int], reason: str) -> InsufficientNodes:
     msg = (
-        f"there must be more nodes to be had in cluster {one.cluster!r}: {dict(short)} are missing; {reason}"
+        f"No enough nodes to add to the virtual cluster: {quoted(dict(short))} are missing in cluster "
+        f"{quoted(one.cluster)}; {reason}"
     )
     recommended = {name: count - short.get(name, 0) for name, count in one.replica_sets.items()}
     return InsufficientNodes(msg, replicaSetsToRecommend=recommended, missing=dict(short))
@@ -209,11 +212,24 @@ def _held(repository: Repository, one: VirtualCluster, ids: Collection[str]) -> 
     return [node for node in nodes if node.virtual_cluster == one.id]
 
 
+def _was_deleted(repository: Repository, virtual_cluster_id: str, expected: int | None) -> bool:
+    """Whether a write that is based on a revision means one that was deleted, rather than an id never used.
+
+    Its history outlives its tombstone. A create that meets neither is committed only if there is still
+    neither a virtual cluster nor a tombstone.
+    """
+    return bool(expected) and bool(repository.virtual_cluster_changes(virtual_cluster_id, 1))
+
+
 def _require_revision(virtual_cluster_id: str, current: VirtualCluster | None, expected: int | None) -> None:
     revision = current.revision if current else 0
     if (expected or 0) != revision:
-        state = f"is at revision {revision}" if current else "does not exist"
-        msg = f"virtual cluster {virtual_cluster_id!r} {state}, the request is based on {expected or 0}"
+        state = (
+            f"the latest revision of the virtual cluster {virtual_cluster_id} is {revision}"
+            if current
+            else f"the virtual cluster {virtual_cluster_id} does not exist."
+        )
+        msg = f"The revision ({expected or 0}) is expired, {state}"
         raise RevisionConflict(msg, revision=revision, virtualClusterId=virtual_cluster_id)
 
 
@@ -237,7 +253,7 @@ def _wish(
     )
     for name, wanted, is_now in changes:
         if wanted not in (None, is_now):
-            msg = f"{name} must stay {str(is_now)!r}, it cannot change on update"
+            msg = f"{name} must stay {quoted(str(is_now))}, it cannot change on update"
             raise ImmutableAttribute(msg, attribute=name)
     return replace(current, replica_sets=replica_sets, provision=request.provision)
 
@@ -247,5 +263,6 @@ def _require_node_types(repository: Repository, wish: VirtualCluster) -> None:
     # A node type that the definition has lost since can still be given back, by leaving it out.
     unknown = sorted(name for name in wish.replica_sets if name not in known)
     if unknown:
-        msg = f"replicaSets must name node types of cluster {wish.cluster!r}: {known}, not {unknown}"
+        types = f"{listed(known)}; not {listed(unknown)}"
+        msg = f"replicaSets must name node types of cluster {quoted(wish.cluster)}: {types}"
         raise InvalidRequest(msg, nodeTypes=known)

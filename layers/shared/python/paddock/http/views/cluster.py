@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from paddock.http.reply import Listing
 from paddock.http.views.node import node_view
 from paddock.model.base import MAX_NODES
+from paddock.model.configuration import with_defaults
 from paddock.model.counting import Limit
 from paddock.model.node import NodeStatus
 from paddock.model.operation import SECOND_NS
@@ -67,7 +68,7 @@ def _array_view(status: ClusterStatus, array: NodeArray, region: str) -> dict[st
             "MaxCount": max_count,
             "MaxCoreCount": max_core_count,
             "LaunchTemplateId": array.launch_template.launch_template_id,
-            "Configuration": array.configuration,
+            "Configuration": with_defaults(array.configuration),
         },
         "buckets": [_bucket_view(status, one) for one in status.buckets if one.array is array],
     }
