@@ -11,7 +11,7 @@ READY := $(VENV)/.requirements
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help local local-reset test explore soak bench check format pins build clean
+.PHONY: help local local-reset test oracle explore soak bench check format pins build clean
 
 help:  ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -24,6 +24,9 @@ local-reset:  ## Forget what `make local` has stored
 
 test: $(READY)  ## Run all tests
 	@exec $(BIN)/python -m pytest
+
+oracle: $(READY)  ## Compare the stores of the tests with Amazon's DynamoDB Local (Java, npm)
+	@ORACLE_REQUIRED=1 exec $(BIN)/python -m pytest -q -k "oracle" tests/contract
 
 explore: $(READY)  ## Search at random for what breaks an invariant (EXAMPLES=5000 SEED=)
 	@echo "paddock: make explore EXAMPLES=$(EXAMPLES) SEED=$(SEED)"

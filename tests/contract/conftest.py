@@ -1,4 +1,4 @@
-"""The emulator's DynamoDB alone, for the suite that runs against the fake and against it."""
+"""The stores that the same suite runs against: the emulator's DynamoDB alone, and Amazon's DynamoDB Local."""
 
 from __future__ import annotations
 
@@ -6,23 +6,24 @@ import os
 import signal
 import sys
 from typing import TYPE_CHECKING
-from uuid import uuid4
 
 import boto3
 import pytest
 from botocore.config import Config
 
+from tests.emulator import dynamodb_local
 from tests.emulator.processes import HOST, Child, free_port
+from tests.emulator.tables import new_table
 from tests.emulator.template import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from mypy_boto3_dynamodb import DynamoDBClient
-    from mypy_boto3_dynamodb.type_defs import KeySchemaElementTypeDef
 
 # One connection for each thread of the concurrency tests.
 CONNECTIONS = 20
+left_out: list[str] = []
 
 
 @pytest.fixture(scope="module")
@@ -43,36 +44,37 @@ def dynamodb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DynamoDBClien
     child = Child("dynamodb", [sys.executable, "-m", "ministack"], environment, directory / "log", ROOT)
     try:
         child.wait_until_listening(port)
-        session = boto3.Session("test", "test", region_name="us-east-1")
-        yield session.client(
-            "dynamodb", endpoint_url=f"http://{HOST}:{port}", config=Config(max_pool_connections=CONNECTIONS)
-        )
+        yield _client(f"http://{HOST}:{port}")
     finally:
         # It keeps nothing, so there is no state to wait for.
         child.stop(signal.SIGTERM, timeout_seconds=5)
 
 
+@pytest.fixture(scope="session")
+def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DynamoDBClient]:
+    """A client of Amazon's own DynamoDB Local. Where that cannot run, tests with it are left out."""
+    try:
+        with dynamodb_local.running(tmp_path_factory.mktemp("oracle")) as url:
+            yield _client(url)
+    except dynamodb_local.NotHereError as error:
+        left_out.append(str(error))
+        if "ORACLE_REQUIRED" in os.environ:
+            raise
+        pytest.skip(f"no DynamoDB Local: {error}")
+
+
 @pytest.fixture
 def table(dynamodb: DynamoDBClient) -> str:
-    """The name of a table of the test's own, with the keys and the index of the template's."""
-    name = f"paddock-{uuid4()}"
-    keys: list[KeySchemaElementTypeDef] = [
-        {"AttributeName": "pk", "KeyType": "HASH"},
-        {"AttributeName": "sk", "KeyType": "RANGE"},
-    ]
-    running: list[KeySchemaElementTypeDef] = [
-        {"AttributeName": "running", "KeyType": "HASH"},
-        {"AttributeName": "pk", "KeyType": "RANGE"},
-    ]
-    dynamodb.create_table(
-        TableName=name,
-        BillingMode="PAY_PER_REQUEST",
-        AttributeDefinitions=[
-            {"AttributeName": attribute, "AttributeType": "S"} for attribute in ("pk", "sk", "running")
-        ],
-        KeySchema=keys,
-        GlobalSecondaryIndexes=[
-            {"IndexName": "running", "KeySchema": running, "Projection": {"ProjectionType": "KEYS_ONLY"}}
-        ],
-    )
-    return name
+    """The name of a table of the test's own in the emulator."""
+    return new_table(dynamodb)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say in one line that the contract did not run on DynamoDB Local, and why."""
+    for reason in left_out[:1]:
+        terminalreporter.line(f"paddock: the contract on DynamoDB Local was left out: {reason}")
+
+
+def _client(url: str) -> DynamoDBClient:
+    session = boto3.Session("test", "test", region_name="us-east-1")
+    return session.client("dynamodb", endpoint_url=url, config=Config(max_pool_connections=CONNECTIONS))

@@ -1,6 +1,7 @@
 """What the ``Repository`` port promises, of the fake and of the one in DynamoDB alike.
 
-The latter runs over an emulator, and over the DynamoDB in memory that counts calls.
+The latter runs over an emulator, over the DynamoDB in memory that counts calls, and over Amazon's DynamoDB
+Local.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from paddock.model.requests import ClusterWrite
 from paddock.model.usage import UsageInterval
 from paddock.model.virtual_cluster import AllocationMode, NodeInstance, VirtualCluster
 from paddock.ports.repository import MAX_WRITES, Check, Delete, Put, WriteConflictError
+from tests.emulator.tables import new_table
 from tests.fakes.clock import START
 from tests.fakes.dynamodb import FakeDynamoDb
 from tests.fakes.repository import FakeRepository
@@ -49,15 +51,15 @@ FREE_FORM: dict[str, Any] = {
 }
 
 
-@pytest.fixture(params=["fake", "memory", "dynamodb"])
+@pytest.fixture(params=["fake", "memory", "dynamodb", "oracle"])
 def repository(request: pytest.FixtureRequest) -> Repository:
     if request.param == "fake":
         return FakeRepository()
     if request.param == "memory":
         client: Any = FakeDynamoDb()
         return DynamoDbRepository(client, "table")
-    table: str = request.getfixturevalue("table")
-    return DynamoDbRepository(request.getfixturevalue("dynamodb"), table)
+    client = request.getfixturevalue(request.param)
+    return DynamoDbRepository(client, new_table(client))
 
 
 def spec(**changes: Any) -> LaunchSpec:

@@ -1,7 +1,7 @@
 """DynamoDB in memory, as far as the repository uses it, that counts what DynamoDB would charge.
 
-It takes and gives the dictionaries that boto3 takes and gives, so that the real adapter runs over it. What is
-not modelled fails.
+It takes and gives the dictionaries that boto3 takes and gives, so that the real adapter runs over it. What
+DynamoDB refuses, it refuses; ``tests/contract/test_dynamodb.py`` compares them. What is not modelled fails.
 """
 
 from __future__ import annotations
@@ -24,6 +24,10 @@ _Key = tuple[str, str]
 PAGE_BYTES = 1_048_576
 BATCH_BYTES = 16 * PAGE_BYTES
 MAX_BATCH = 100
+MAX_ITEM_BYTES = 409_600
+MAX_PK_BYTES = 2_048
+MAX_SK_BYTES = 1_024
+MAX_DIGITS = 38
 READ_UNIT_BYTES = 4_096
 WRITE_UNIT_BYTES = 1_024
 TRANSACTION_BYTES = 4 * PAGE_BYTES
@@ -68,19 +72,20 @@ class FakeDynamoDb:
 
         What was done under a token is not done again.
         """
-        assert 1 <= len(TransactItems) <= MAX_BATCH
+        operation = "TransactWriteItems"
+        _must(1 <= len(TransactItems) <= MAX_BATCH, operation)
         writes = [next(iter(one.items())) for one in TransactItems]
-        keys = [_key(write.get("Item") or write["Key"]) for _, write in writes]
-        assert len(set(keys)) == len(keys)
+        keys = [_key(write.get("Item") or write["Key"], operation) for _, write in writes]
+        _must(len(set(keys)) == len(keys), operation)
+        items = [write.get("Item") or write["Key"] for _, write in writes]
+        _must(all(_is_storable(item) for item in items), operation)
+        _must(sum(_size(item) for item in items) <= TRANSACTION_BYTES, operation)
         with self._lock:
             self.calls["TransactWriteItems"] += 1
             if ClientRequestToken in self._done:
-                assert self._done[ClientRequestToken] == TransactItems, "IdempotentParameterMismatchException"
+                is_same = self._done[ClientRequestToken] == TransactItems
+                _must(is_same, operation, "IdempotentParameterMismatchException")
                 return {}
-            if sum(_size(write.get("Item") or write["Key"]) for _, write in writes) > TRANSACTION_BYTES:
-                message = "The aggregate size of the items in a transaction cannot exceed 4 MB."
-                error: Any = {"Error": {"Code": "ValidationException", "Message": message}}
-                raise ClientError(error, "TransactWriteItems")
             held = [self._holds(key, write) for key, (_, write) in zip(keys, writes, strict=True)]
             if not all(held):
                 self._cancel(["None" if one else "ConditionalCheckFailed" for one in held])
@@ -121,8 +126,9 @@ class FakeDynamoDb:
         assert ConsistentRead
         with self._lock:
             self.calls["GetItem"] += 1
-            found = self._items.get(_key(Key))
-            self._require_read("GetItem", _key(Key)[0], _size(found) if found else 1)
+            key = _key(Key, "GetItem")
+            found = self._items.get(key)
+            self._require_read("GetItem", key[0], _size(found) if found else 1)
             self._charge_read("GetItem", [found] if found else [], _size(found) if found else 1)
             return {"Item": found} if found else {}
 
@@ -131,16 +137,18 @@ class FakeDynamoDb:
         [(table, request)] = RequestItems.items()
         wanted = request["Keys"]
         assert request["ConsistentRead"]
-        assert 1 <= len(wanted) <= MAX_BATCH
+        _must(1 <= len(wanted) <= MAX_BATCH, "BatchGetItem")
+        keys = [_key(key, "BatchGetItem") for key in wanted]
+        _must(len(set(keys)) == len(keys), "BatchGetItem")
         found: list[Item] = []
         size = 0
         with self._lock:
             self.calls["BatchGetItem"] += 1
-            for place, key in enumerate(wanted):
-                item = self._items.get(_key(key))
+            for place, key in enumerate(keys):
+                item = self._items.get(key)
                 size += _size(item) if item else 1
                 units = _units(_size(item) if item else 1, READ_UNIT_BYTES)
-                is_hot = not self._may_use(f"read {_key(key)[0]}", PARTITION_READS, units)
+                is_hot = not self._may_use(f"read {key[0]}", PARTITION_READS, units)
                 if is_hot and not place:
                     self.throttled["BatchGetItem"] += 1
                     error: Any = {"Error": {"Code": "ThrottlingException", "Message": HOT}}
@@ -160,7 +168,7 @@ class FakeDynamoDb:
         """A page of at most 1 MB, and where the next one goes on if there may be one."""
         start: Item | None = query.get("ExclusiveStartKey")
         with self._lock:
-            page, last = self._page(query, _key(start) if start else None)
+            page, last = self._page(query, _key(start, "Query") if start else None)
         return {"Items": page, **({"LastEvaluatedKey": last} if last else {})}
 
     def _page(self, query: dict[str, Any], after: _Key | None) -> tuple[list[Item], Item | None]:
@@ -192,12 +200,14 @@ class FakeDynamoDb:
             return
         assert query["ConsistentRead"]
         pk, sk = values[":pk"], values.get(":sk", "")
+        _key({"pk": {"S": pk}, "sk": {"S": sk if ":sk" in values else pk[:1]}}, "Query")
         conditions: dict[str, Callable[[str], bool]] = {
             "pk = :pk": lambda _: True,
             "pk = :pk AND begins_with(sk, :sk)": lambda one: one.startswith(sk),
             "pk = :pk AND sk > :sk": lambda one: one > sk,
         }
         holds = conditions[query["KeyConditionExpression"]]
+        _must(after is None or (after[0] == pk and holds(after[1])), "Query")
         order = self._order[pk]
         for one in order[max(bisect_left(order, sk), bisect_right(order, after[1]) if after else 0) :]:
             if not holds(one):
@@ -241,8 +251,24 @@ class FakeDynamoDb:
         self.read_units += _units(size, READ_UNIT_BYTES)
 
 
-def _key(item: Item) -> _Key:
-    return item["pk"]["S"], item["sk"]["S"]
+def _must(holds: bool, operation: str, code: str = "ValidationException") -> None:
+    if not holds:
+        raise ClientError({"Error": {"Code": code, "Message": "refused"}}, operation)
+
+
+def _key(item: Item, operation: str) -> _Key:
+    """The key of an item, or a key by itself, if it can be one."""
+    _must(all("S" in item.get(name, {}) for name in ("pk", "sk")), operation)
+    pk, sk = item["pk"]["S"], item["sk"]["S"]
+    _must(0 < len(pk.encode()) <= MAX_PK_BYTES and 0 < len(sk.encode()) <= MAX_SK_BYTES, operation)
+    return pk, sk
+
+
+def _is_storable(item: Item) -> bool:
+    numbers = [value["N"] for value in item.values() if "N" in value]
+    has_index_key = item.get("running") != {"S": ""}
+    is_small = _size(item) <= MAX_ITEM_BYTES
+    return has_index_key and is_small and all(len(number.strip("-0")) <= MAX_DIGITS for number in numbers)
 
 
 def _size(item: Item) -> int:

@@ -32,6 +32,7 @@ ACTIONS = ("terminate", "shutdown", "deallocate", "start", "remove", "restart", 
 CASES: dict[tuple[str, str, int], tuple[dict[str, str], dict[str, str] | None, Any]] = {
     ("GET", "/healthz", 200): ({}, None, None),
     ("GET", "/clusters", 200): ({}, None, None),
+    ("GET", "/clusters", 400): ({}, {"nextToken": "no name!"}, None),
     ("PUT", ONE, 200): (DEMO, None, {**DEFINITION, "revision": CURRENT}),
     ("PUT", ONE, 201): (NONE, None, DEFINITION),
     ("PUT", ONE, 400): (DEMO, None, {"nodearrays": "none"}),

@@ -115,8 +115,8 @@ class _Repository(FakeRepository):
     def _get(self, kind: type[Found], key: Key) -> Found | None:
         return self._outside.read(partial(super()._get, kind, key))
 
-    def _query(self, kind: type[Found], pk: str, begins_with: str = "") -> list[Found]:
-        return self._outside.read(partial(super()._query, kind, pk, begins_with))
+    def _query(self, kind: type[Found], pk: str, begins_with: str = "", after: str = "") -> list[Found]:
+        return self._outside.read(partial(super()._query, kind, pk, begins_with, after))
 
 
 class _Compute(FakeCompute):

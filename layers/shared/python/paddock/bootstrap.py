@@ -139,8 +139,8 @@ def authenticated_user(authorization: str) -> str | None:
 
 
 def list_clusters(after: str) -> Sequence[Cluster]:
-    """See ``Repository.clusters``."""
-    return repository().clusters(after)
+    """See ``clusters.list_clusters``."""
+    return clusters.list_clusters(repository(), after)
 
 
 def get_cluster(name: str) -> Cluster:

@@ -15,13 +15,21 @@ from paddock.service.contention import until_won
 from paddock.service.lookup import require_cluster, require_ledger
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from paddock.model.definition import Bucket, ClusterDefinition, NodeArray
     from paddock.model.requests import ClusterWrite
     from paddock.ports.clock import Clock
     from paddock.ports.compute import Compute, MachineFacts
     from paddock.ports.repository import Repository
+
+
+def list_clusters(repository: Repository, after: str) -> Sequence[Cluster]:
+    """See ``Repository.clusters``. Raises ``InvalidRequest`` for a token that none can be."""
+    if after and not is_cluster_name(after):
+        msg = "nextToken must be one that a reply gave"
+        raise InvalidRequest(msg)
+    return repository.clusters(after)
 
 
 def put_cluster(
