@@ -75,7 +75,7 @@ def _members(world: World) -> Iterator[str]:
         for identity in one.node_instances:
             if identity not in nodes:
                 yield f"virtual cluster {one.id} has node {identity}, which does not exist"
-            elif nodes[identity].virtual_cluster != one.id:
+            elif not one.is_claimant_of(nodes[identity]):
                 yield f"virtual cluster {one.id} has node {identity}, which does not know"
             elif not nodes[identity].is_usable:
                 yield f"virtual cluster {one.id} has node {identity}, which is {nodes[identity].status}"

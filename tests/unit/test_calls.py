@@ -89,12 +89,14 @@ def test_a_virtual_clusters_change_costs_by_the_nodes_that_change(nodes: int) ->
         record = costs["shrink by 10"].record_bytes if step == "delete" else cost.record_bytes
         before = costs["grow by 10"].record_bytes if step == "shrink by 10" else 0
         kilobytes = at_least(max(record, before), KILOBYTE)
-        assert cost.write_units == 2 * (changed + 1 + kilobytes), step
-        assert cost.items["TransactWriteItems"] == changed + 2, step
+        # Where nodes are claimed before a record is made, another is made before them.
+        reserved = step == "create" and changed > 98
+        assert cost.write_units == 2 * (changed + 1 + kilobytes + reserved), step
+        assert cost.items["TransactWriteItems"] == changed + 2 + reserved, step
         # All that fits goes with the record itself.
         beside = 100 if step == "delete" else 98
         more = changed if step == "delete" else changed - beside
-        assert cost.calls["TransactWriteItems"] == 1 + at_least(max(0, more), 100), step
+        assert cost.calls["TransactWriteItems"] == 1 + at_least(max(0, more), 100) + reserved, step
 
 
 @pytest.mark.parametrize("nodes", VIRTUAL_CLUSTER_COUNTS)

@@ -266,7 +266,7 @@ def _with_stale_claims() -> World:
     world = _ready(10)()
     now = world.clock.now()
     for node in world.nodes():
-        world.repository.commit(Put(node.claimed_by("a", now), was=node))
+        world.repository.commit(Put(node.claimed_by("a", "gone", now), was=node))
     return world
 
 

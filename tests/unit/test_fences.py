@@ -15,11 +15,12 @@ from paddock.service.contention import ATTEMPTS
 from tests.fakes import invariants
 from tests.fakes.actors import Actor, crash_before
 from tests.fakes.transactions import make_transactions_small
-from tests.fakes.world import World, nodearray
+from tests.fakes.world import CLUSTER, World, nodearray
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from paddock.model.node import Node
     from paddock.model.operation import Operation
 
 HOURS = 3_600
@@ -143,6 +144,69 @@ def test_a_launch_that_sleeps_until_its_operation_has_ended_gives_no_node_an_ins
     assert invariants.at_rest(world) == []
 
 
+# Claims.
+
+
+@pytest.mark.parametrize("ahead_seconds", [0, 90, 5 * HOURS, -5 * HOURS])
+@pytest.mark.parametrize("held", [0, 1])
+def test_a_writer_whose_claims_were_given_back_does_not_commit(held: int, ahead_seconds: float) -> None:
+    world = World()
+    world.ready(12)
+    stored = world.claim("slow", x4c8g=held) if held else None
+    revision = stored.revision if stored else None
+    writer = Actor(world, lambda world: world.claim("slow", revision, x4c8g=10), ahead_seconds)
+    while sum(bool(node.virtual_cluster) for node in world.nodes()) <= held:
+        writer.go()
+    # Beyond what clocks are apart, the grace of claims, and the memory of deleted virtual clusters.
+    for _ in range(4):
+        world.clock.advance(13 * HOURS)
+        world.reconcile()
+    forget_tombstones(world)
+    assert sum(bool(node.virtual_cluster) for node in world.nodes()) == held
+    world.claim("fast", x4c8g=10)
+    writer.finish()
+    assert writer.error is not None
+    assert invariants.always(world) == []
+    assert len(world.held("fast").node_instances) == 10
+
+
+def forget_tombstones(world: World) -> None:
+    """As DynamoDB does once they have expired."""
+    for name in ("slow", "fast"):
+        stored = world.repository.virtual_cluster(name)
+        if stored is not None and stored.deleted and stored.expires_at < world.clock.now():
+            world.forget(stored)
+
+
+def corrupt(world: World, node: Node, name: str) -> None:
+    changed = replace(node, virtual_cluster=name, virtual_cluster_uid=name, revision=node.revision + 1)
+    world.repository.commit(Put(changed, was=node))
+
+
+@pytest.mark.parametrize("how", ["gone", "another's", "nobody's"])
+def test_members_that_are_not_its_own_leave_a_virtual_cluster_and_the_history_says_why(how: str) -> None:
+    world = World()
+    world.ready(4)
+    before = world.claim("a", x4c8g=3)
+    other = world.claim("b", x4c8g=1)
+    lost = world.repository.nodes_by_id(CLUSTER, [next(iter(before.node_instances))])[0]
+    if how == "gone":
+        world.forget(lost)
+    elif how == "nobody's":
+        corrupt(world, lost, "")
+    else:
+        corrupt(world, lost, other.id)
+    world.reconcile()
+    after = world.held("a")
+    assert after.revision > before.revision
+    assert lost.id not in after.node_instances
+    told, *_ = world.repository.virtual_cluster_changes("a", 1)
+    assert (told.action, told.removed) == ("NodesLost", 1)
+    assert lost.id in told.message
+    world.settle()
+    assert invariants.always(world) == []
+
+
 # Lost races.
 
 
@@ -170,3 +234,32 @@ def test_a_race_that_the_reconciler_lost_is_no_failure(caplog: pytest.LogCapture
     assert [record.message for record in caplog.records if record.exc_info] == []
     assert "changed meanwhile" in {record.message for record in caplog.records}
     assert ATTEMPTS > 1
+
+
+# Names that are used again.
+
+
+@pytest.mark.parametrize("ahead_seconds", [0, 5 * HOURS, -5 * HOURS])
+@pytest.mark.parametrize("terminate", [False, True])
+def test_a_virtual_cluster_that_is_made_again_gets_nothing_of_its_predecessor(
+    ahead_seconds: float, *, terminate: bool
+) -> None:
+    """Neither its nodes on their way, nor an end of its nodes by the predecessor's deletion."""
+    world = World()
+    first = world.want("a", x4c8g=2)
+    dying = Actor(world, lambda world: world.release("a", terminate=terminate), ahead_seconds)
+    while world.repository.virtual_clusters()[0]:
+        dying.go()
+    second = world.want("a", x4c8g=3)
+    assert second.uid != first.uid
+    assert not second.held_ids() & first.held_ids()
+    world.clock.advance(HOURS / 4)
+    world.drive_all()
+    world.clock.advance(10 * HOURS)
+    dying.finish()
+    world.settle()
+    held = world.held("a").node_instances.keys()
+    assert len(held) == 3
+    assert not held & first.held_ids()
+    assert len(world.alive()) == (3 if terminate else 5)
+    assert invariants.at_rest(world) == []

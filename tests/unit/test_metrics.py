@@ -193,7 +193,7 @@ def launch_again_for_a_virtual_cluster(watched: Watched) -> None:
 def leave_a_claim(watched: Watched) -> None:
     watched.ready(1)
     [node] = watched.world.nodes()
-    watched.world.repository.commit(Put(node.claimed_by("gone", watched.world.clock.now()), was=node))
+    watched.world.repository.commit(Put(node.claimed_by("gone", "gone", watched.world.clock.now()), was=node))
     watched.world.clock.advance(120)
     watched.reconcile()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial
 from itertools import product
 from typing import TYPE_CHECKING
@@ -284,13 +285,20 @@ def test_a_stale_claim_that_is_taken_over_is_not_given_back(
 
     def stale() -> World:
         world = five_ready()
+        world.claim("vc")
         leave_claims(world, "vc")
         return world
+
+    def claim_all(world: World) -> None:
+        with suppress(RevisionConflict):
+            world.claim("vc", world.held("vc").revision, x4c8g=5)
+            return
+        world.claim("vc", world.held("vc").revision, x4c8g=5)
 
     def release(world: World) -> None:
         release_stale_claims(world.repository, world.clock, world.nodes())
 
-    for world, _, broken in meet_anywhere(stale, lambda world: world.claim("vc", x4c8g=5), release):
+    for world, _, broken in meet_anywhere(stale, claim_all, release):
         assert broken == []
         assert len(world.held("vc").node_instances) == 5
 
@@ -298,7 +306,8 @@ def test_a_stale_claim_that_is_taken_over_is_not_given_back(
 def leave_claims(world: World, name: str) -> None:
     """As a writer does that has died, longer ago than any may live."""
     now = world.clock.now()
-    world.repository.commit(*(Put(node.claimed_by(name, now), was=node) for node in world.nodes()))
+    uid = world.held(name).uid
+    world.repository.commit(*(Put(node.claimed_by(name, uid, now), was=node) for node in world.nodes()))
     world.clock.advance(200)
 
 
@@ -359,7 +368,7 @@ def test_a_loser_of_many_nodes_looks_at_each_of_them_once(monkeypatch: pytest.Mo
         if len(writes) > 50:
             monkeypatch.undo()
             for node in nodes:
-                commit(Put(node.claimed_by("fast", world.clock.now()), was=node))
+                commit(Put(node.claimed_by("fast", "fast", world.clock.now()), was=node))
             monkeypatch.setattr(Node, "__eq__", counting)
         commit(*writes)
 

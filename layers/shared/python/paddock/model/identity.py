@@ -13,6 +13,7 @@ from secrets import randbits
 from uuid import UUID, uuid5
 
 _INDEX_DIGITS = 5
+_UID_BITS = 64
 # Where RFC 9562 wants the milliseconds, the version and the variant.
 _RANDOM_BITS, _VERSION_AT, _VARIANT_AT = 80, 76, 62
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
@@ -24,6 +25,11 @@ def new_operation_id(now_ns: int) -> str:
     milliseconds = now_ns // 1_000_000
     value = milliseconds << _RANDOM_BITS | 7 << _VERSION_AT | 0b10 << _VARIANT_AT | random
     return str(UUID(int=value))[:-_INDEX_DIGITS] + "0" * _INDEX_DIGITS
+
+
+def new_uid() -> str:
+    """What tells apart those who bear one name after each other; as Kubernetes has it."""
+    return f"{randbits(_UID_BITS):016x}"
 
 
 def derived_operation_id(operation_id: str, action: str) -> str:

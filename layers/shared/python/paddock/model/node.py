@@ -41,7 +41,10 @@ class ShutdownPolicy(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchSpec:
-    """All that a launch needs, as the definition said when the nodes were asked for. ``memory`` in GB."""
+    """All that a launch needs, as the definition said when the nodes were asked for. ``memory`` in GB.
+
+    The commonest values are defaults, which records leave out: a node's has to fit into one write unit.
+    """
 
     node_array: str
     bucket_id: str
@@ -50,9 +53,9 @@ class LaunchSpec:
     template_id: str
     vcpu_count: int
     memory: float
-    interruptible: bool
+    interruptible: bool = False
     launch_template_id: str
-    launch_template_version: str
+    launch_template_version: str = "$Default"
     subnet_ids: tuple[str, ...]
     price_per_hour: float | None = None
 
@@ -62,7 +65,8 @@ class Node:
     """One node. Times are in ns since the epoch, 0 for never.
 
     ``counted`` says whether it uses up limits: until its instance is gone, or was never launched.
-    ``virtual_cluster`` is a claim, made or given up at ``claim_changed_at``; the virtual cluster's own record
+    ``virtual_cluster`` is a claim of the one with that name and uid, made or given up at
+    ``claim_changed_at``; the virtual cluster's own record
     is the truth about who holds the node.
     ``unseen_since`` is when the cloud first failed to show its instance, in a row. A ``fixed`` node stays as
     Off when its instance has ended. ``replaced_instance_id`` is an instance that must end before another is
@@ -96,6 +100,7 @@ class Node:
     dns_name: str = ""
     private_ip: str = ""
     virtual_cluster: str = ""
+    virtual_cluster_uid: str = ""
     claim_changed_at: int = 0
     created_at: int = 0
     provisioned: bool = False
@@ -148,14 +153,23 @@ class Node:
         """The node type that virtual clusters know this node by."""
         return self.spec.template_id
 
-    def claimed_by(self, virtual_cluster: str, now: int) -> Node:
+    def claimed_by(self, virtual_cluster: str, uid: str, now: int) -> Node:
         """The node claimed for a virtual cluster, or for none."""
-        revision = next_revision(now, self.revision)
-        return replace(self, virtual_cluster=virtual_cluster, claim_changed_at=now, revision=revision)
+        return replace(
+            self,
+            virtual_cluster=virtual_cluster,
+            virtual_cluster_uid=uid,
+            claim_changed_at=now,
+            revision=next_revision(now, self.revision),
+        )
+
+    def unclaimed(self, now: int) -> Node:
+        """The node free again, after a claim that nobody confirmed."""
+        return self.claimed_by("", "", now)
 
     def given_back_at(self, now: int) -> Node:
         """The node free again, after a virtual cluster had it."""
-        return replace(self.claimed_by("", now), was_held=True)
+        return replace(self.unclaimed(now), was_held=True)
 
     def without_instance(self) -> Node:
         """The node once its instance is no longer its own."""

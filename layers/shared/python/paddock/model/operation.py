@@ -56,7 +56,7 @@ class NodeGroup:
     """Nodes of one create that differ in id and name only. Their indexes follow each other from ``first``.
 
     ``movable``: whether they may go to other buckets of their node array when theirs has no capacity.
-    ``virtual_cluster`` is the one that they are launched for.
+    ``virtual_cluster`` is the one that they are launched for, with its ``uid``.
     """
 
     spec: LaunchSpec
@@ -64,6 +64,7 @@ class NodeGroup:
     names: dict[str, str]
     placement_group_id: str = ""
     virtual_cluster: str = ""
+    virtual_cluster_uid: str = ""
     movable: bool = False
     keep_alive: bool = False
     fixed: bool = False
@@ -96,7 +97,7 @@ class Operation:
     the definition's order and as they were when the nodes were asked for. ``node_ids`` (a ``NameSet``
     document) are the nodes of any other action. ``total`` counts the nodes it is about; ``errors`` holds a
     reason for each that cannot be changed now. ``forced``: neither KeepAlive nor a virtual cluster holds
-    nodes back; ``takes_from`` names one that does not, as it was when this began, and
+    nodes back; ``takes_from`` is the uid of one that does not, and
     ``EVERY_VIRTUAL_CLUSTER`` says that none does.
     ``recorded``: every node of a create has been written down. It is set once, and before that none of them
     is removed; so a record that is not there afterwards was removed, and nobody may write it again.
@@ -192,6 +193,7 @@ class Operation:
                 counted=not group.off,
                 placement_group_id=group.placement_group_id,
                 virtual_cluster=group.virtual_cluster,
+                virtual_cluster_uid=group.virtual_cluster_uid,
                 claim_changed_at=self.start_time if group.virtual_cluster else 0,
                 provisioned=bool(group.virtual_cluster),
                 request_id=self.request_id,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from paddock.model.identity import next_revision
+from paddock.model.identity import new_uid, next_revision
 from paddock.model.names import NameSet
 
 if TYPE_CHECKING:
@@ -77,11 +77,16 @@ class VirtualCluster:
     what is missing may be launched; it is launched again, ``attempts`` times by now, not before ``retry_at``
     (ns). This record alone says who is assigned: every node in ``node_instances`` is Ready, and names this
     virtual cluster as its holder. A deleted one stays as a tombstone until ``expires_at`` (ns).
+
+    ``uid`` tells it from others of its id, before and after it; a tombstone has the one of its successor. A
+    ``reserved`` tombstone is of an id that was never used: a writer that claims nodes before it commits has
+    made it, so that its commit is based on a record which others can change.
     """
 
     id: str
     cluster: str
     revision: int
+    uid: str = ""
     allocation_mode: AllocationMode = AllocationMode.MIXED
     replica_sets: dict[str, int] = field(default_factory=dict)
     node_instances: dict[str, NodeInstance] = field(default_factory=dict)
@@ -92,6 +97,7 @@ class VirtualCluster:
     attempts: int = 0
     retry_at: int = 0
     deleted: bool = False
+    reserved: bool = False
     expires_at: int = 0
 
     def pending_ids(self) -> dict[str, list[str]]:
@@ -101,6 +107,10 @@ class VirtualCluster:
     def held_ids(self) -> set[str]:
         """Ids of all nodes that it holds: assigned ones, and those that are being launched for it."""
         return {*self.node_instances, *(one for ids in self.pending_ids().values() for one in ids)}
+
+    def is_claimant_of(self, node: Node) -> bool:
+        """Whether the node bears its claim, and not that of another of the same id."""
+        return (node.virtual_cluster, node.virtual_cluster_uid) == (self.id, self.uid)
 
     def unassigned(self) -> dict[str, int]:
         """How many nodes of each type are not assigned yet, whether they are being launched or not."""
@@ -176,6 +186,7 @@ def tombstone(virtual_cluster_id: str, cluster: str, now: int, previous: int = 0
         id=virtual_cluster_id,
         cluster=cluster,
         revision=next_revision(now, previous),
+        uid=new_uid(),
         deleted=True,
         expires_at=now + TOMBSTONE_NS,
     )

@@ -19,7 +19,7 @@ from paddock.errors import (
     WorkflowsUnavailable,
 )
 from paddock.ports.repository import WriteConflictError
-from paddock.reconcile.claims import release_stale_claims
+from paddock.reconcile.claims import release_stale_claims, repair_virtual_clusters
 from paddock.reconcile.counters import mend
 from paddock.reconcile.expire import expire, is_stuck
 from paddock.reconcile.idle import end_idle
@@ -55,8 +55,9 @@ class Report:
 
     ``stuck`` operations run long past their deadline; they may have been ended now. ``noticed`` are nodes
     whose instance had ended, stopped, started, or outlived its termination, ``orphans`` instances that no
-    node had, ``mended`` ledgers, ``tidied`` placement groups, ``healed`` virtual clusters that nodes are
-    launched for, ``released`` claims that nobody had confirmed, and ``idle`` nodes that are ended.
+    node had, ``mended`` ledgers, names and virtual clusters that differed from the nodes, ``tidied``
+    placement groups, ``healed`` virtual clusters that nodes are launched for, ``released`` claims that nobody
+    had confirmed, and ``idle`` nodes that are ended.
     """
 
     seen: int = 0
@@ -145,6 +146,8 @@ def _reconcile_cluster(
             report.orphans += end_orphans(repository, compute, clock, cluster, instances, nodes)
     with _step("claims", report, part):
         report.released += release_stale_claims(repository, clock, nodes)
+    with _step("virtual clusters' nodes", report, part):
+        report.mended += repair_virtual_clusters(repository, clock, cluster, nodes)
     with _step("left-over nodes", report, part):
         forget_left_over(repository, clock, cluster, nodes)
     with _step("idle nodes", report, part):

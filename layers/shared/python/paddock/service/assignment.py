@@ -47,9 +47,9 @@ def settle_pending(repository: Repository, one: VirtualCluster) -> Settled:
                 if node is None:
                     if operation is not None and operation.may_lack_records:
                         waiting.setdefault(node_type, []).append(identity)
-                elif node.virtual_cluster == one.id and node.is_usable:
+                elif one.is_claimant_of(node) and node.is_usable:
                     ready.append(node)
-                elif node.virtual_cluster == one.id and node.is_coming:
+                elif one.is_claimant_of(node) and node.is_coming:
                     waiting.setdefault(node_type, []).append(identity)
                 elif node.status is NodeStatus.FAILED:
                     reasons.append(node.status_message)
@@ -67,7 +67,7 @@ def find_free(repository: Repository, one: VirtualCluster) -> list[Node]:
     held = one.held_ids()
     found: list[Node] = []
     for page in _pages(repository, one.cluster, max(one.node_instances, default="")) if left else ():
-        free = [node for node in page if node.id not in held and _is_free_for(one.id, node)]
+        free = [node for node in page if node.id not in held and _is_free_for(one, node)]
         for node in sorted(free, key=lambda node: _preference(one.id, node)):
             if left.get(node.template_id, 0):
                 left[node.template_id] -= 1
@@ -93,8 +93,8 @@ def _pages(repository: Repository, cluster: str, start: str) -> Iterator[Sequenc
             break
 
 
-def _is_free_for(virtual_cluster_id: str, node: Node) -> bool:
-    return node.is_usable and node.virtual_cluster in ("", virtual_cluster_id)
+def _is_free_for(one: VirtualCluster, node: Node) -> bool:
+    return node.is_usable and (not node.virtual_cluster or one.is_claimant_of(node))
 
 
 def _preference(virtual_cluster_id: str, node: Node) -> tuple[bool, bytes]:

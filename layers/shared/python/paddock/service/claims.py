@@ -4,7 +4,13 @@ Readers see the virtual cluster's own record, which is one write: before it noth
 has. What fits is in the same transaction. Claims that do not fit are made before it, in transactions of their
 own, and nodes that do not fit are given back after it. A claim that no record confirms, since its writer died
 or lost a race, is given back by the writer, by the next change of that virtual cluster, or by the reconciler
-once it is older than any request can be.
+after a while.
+
+However long a writer sleeps, it does not commit with claims that it has lost. Its commit names the record
+that it read, of the virtual cluster or its tombstone, and there is one before the first early claim. Whoever
+gives back a claim that the commit could confirm gives that record a new revision first; only a writer that
+gives back its own claims need not. And each claim is given back as it was read, so one that another writer
+has made anew since, for a commit on the new revision, stays.
 
 A node is claimed by a write even where it names the virtual cluster already. So whoever was about to give it
 back, for it was left from earlier, finds it changed. A writer that loses gives back what was free before, and
@@ -13,6 +19,7 @@ nothing else: what named the virtual cluster already may be another writer's, wh
 
 from __future__ import annotations
 
+import logging
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -21,9 +28,9 @@ from paddock.errors import StoreThrottled, StoreUnavailable
 from paddock.model.identity import next_revision
 from paddock.model.node import Node
 from paddock.model.operation import SECOND_NS
-from paddock.model.virtual_cluster import change_between
+from paddock.model.virtual_cluster import ConditionReason, change_between, tombstone
 from paddock.ports.repository import MAX_WRITES, Put, WriteConflictError
-from paddock.service.contention import commit_each
+from paddock.service.contention import commit_each, until_won
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -32,8 +39,13 @@ if TYPE_CHECKING:
     from paddock.ports.clock import Clock
     from paddock.ports.repository import Repository, Write
 
-# No function that claims runs for longer than half of this: by then a claim is confirmed, or never will be.
+# No function that claims runs for longer than half of this, so none that lives loses its claims. That lost
+# ones are not confirmed does not depend on it.
 CLAIM_GRACE_NS = 120 * SECOND_NS
+
+_MAX_REASONS = 5
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +72,7 @@ def commit_change(
     after = replace(change.after, revision=next_revision(now, stored.revision if stored else 0))
     record = change_between(stored, after, change.action, now, by=change.by, message=change.message)
     head: list[Write] = [Put(after, was=stored), Put(record, was=None), *change.others]
-    claims = {node.id: node.claimed_by(after.id, now) for node in change.claimed}
+    claims = {node.id: node.claimed_by(after.id, after.uid, now) for node in change.claimed}
     room = MAX_WRITES - len(head)
     while True:
         first = max(0, len(change.claimed) - room)
@@ -72,6 +84,8 @@ def commit_change(
         if not room or repository.fits(*head, *in_one):
             break
         room //= 2
+    if early and stored is None:
+        return commit_change(repository, clock, _reserved(repository, after, now), change)
     conflicts = commit_each(repository, [Put(claims[node.id], was=node) for node in early])
     if not conflicts:
         try:
@@ -87,6 +101,13 @@ def commit_change(
     return after
 
 
+def _reserved(repository: Repository, one: VirtualCluster, now: int) -> VirtualCluster:
+    """A record of an id that was never used: what the commit names, once its claims may be given back."""
+    made = replace(tombstone(one.id, one.cluster, now), reserved=True, uid=one.uid)
+    repository.commit(Put(made, was=None))
+    return made
+
+
 def give_back(repository: Repository, nodes: Sequence[Node], now: int) -> None:
     """Give these nodes back, which their virtual cluster had, as far as they are as they were read.
 
@@ -100,9 +121,77 @@ def give_back(repository: Repository, nodes: Sequence[Node], now: int) -> None:
 def unclaim(repository: Repository, nodes: Sequence[Node], now: int) -> None:
     """Like ``give_back``, for claims that no virtual cluster's record is known to have confirmed."""
     with suppress(StoreThrottled, StoreUnavailable):
-        commit_each(repository, [Put(node.claimed_by("", now), was=node) for node in nodes])
+        commit_each(repository, [Put(node.unclaimed(now), was=node) for node in nodes])
 
 
-def is_stale(node: Node, held: Collection[str], now: int) -> bool:
-    """Whether the node's claim is not confirmed by its holder, which holds these, and will not be."""
-    return node.id not in held and now - node.claim_changed_at >= CLAIM_GRACE_NS
+def release_unconfirmed(repository: Repository, clock: Clock, name: str, nodes: Sequence[Node]) -> int:
+    """Give back those of these nodes, which bear this virtual cluster's name, that it does not have.
+
+    Answers how many that are. Claims younger than any function lives are left, for they may be confirmed. The
+    nodes are read before this is called. Raises ``WriteConflictError`` where the virtual cluster changes.
+    """
+    stored = repository.virtual_cluster(name)
+    held = stored.held_ids() if stored is not None else ()
+    now = clock.now()
+    stale = [
+        node
+        for node in nodes
+        if now - node.claim_changed_at >= CLAIM_GRACE_NS
+        and not (stored is not None and stored.is_claimant_of(node) and node.id in held)
+    ]
+    # A commit that could confirm such a claim names this record, and comes too late from now on.
+    if stored is not None and any(stored.is_claimant_of(node) for node in stale):
+        after = replace(stored, revision=next_revision(now, stored.revision))
+        message = "claims that no change had confirmed were given back"
+        change = change_between(stored, after, "ClaimsReleased", now, message=message)
+        repository.commit(Put(after, was=stored), *(() if stored.deleted else (Put(change, was=None),)))
+    unclaim(repository, stale, now)
+    return len(stale)
+
+
+def repair_members(repository: Repository, clock: Clock, name: str, suspects: Collection[str]) -> int:
+    """Take those of these members out of a virtual cluster that are not its own; answers how many that are.
+
+    Its record is read before the nodes. What it has was claimed before, so a node that does not bear its
+    claim is not its own, unless the record has changed since, which the write finds out.
+    """
+
+    def attempt() -> int:
+        stored = repository.virtual_cluster(name)
+        if stored is None or stored.deleted:
+            return 0
+        members = stored.node_instances.keys() & set(suspects)
+        nodes = repository.nodes_by_id(stored.cluster, members) if members else ()
+        own = {node.id for node in nodes if is_member(stored, node)}
+        wrong = sorted(members - own)
+        if not wrong:
+            return 0
+        now = clock.now()
+        there = {node.id: node for node in nodes}
+        reasons = "; ".join(f"{one} {_why_wrong(there.get(one))}" for one in wrong[:_MAX_REASONS])
+        message = f"{len(wrong)} nodes were not its own: {reasons}"
+        logger.error("virtual cluster repaired", extra={"virtual_cluster": name, "reason": message})
+        condition = stored.condition.changed(ConditionReason.NODES_LOST, message, now)
+        after = replace(
+            stored.without(wrong),
+            revision=next_revision(now, stored.revision),
+            condition=condition,
+            retry_at=0,
+        )
+        change = change_between(stored, after, "NodesLost", now, message=message)
+        repository.commit(Put(after, was=stored), Put(change, was=None))
+        return len(wrong)
+
+    return until_won(clock, attempt)
+
+
+def is_member(one: VirtualCluster, node: Node) -> bool:
+    """Whether a node that the virtual cluster has is its own: bears its claim, and can serve."""
+    return one.is_claimant_of(node) and node.is_usable
+
+
+def _why_wrong(node: Node | None) -> str:
+    if node is None:
+        return "does not exist"
+    holder = node.virtual_cluster or "no virtual cluster"
+    return f"({node.name}) is {node.status} and names {holder}"

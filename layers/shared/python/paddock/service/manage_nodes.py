@@ -132,8 +132,8 @@ def retry_failed(repository: Repository, workflows: Workflows, clock: Clock, clu
 
 
 def after_all(clock: Clock, nodes: Sequence[Node]) -> int:
-    """Now, but later than what took hold of these nodes or claimed them, also where its clock was ahead."""
-    return max(clock.now(), *(max(node.managed_at, node.claim_changed_at) + 1 for node in nodes), 0)
+    """Now, but later than what took hold of these nodes, also where its clock was ahead."""
+    return max(clock.now(), *(node.managed_at + 1 for node in nodes), 0)
 
 
 def new_operation(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from paddock.model.identity import next_revision
 from paddock.model.node import Node
-from paddock.model.virtual_cluster import ConditionReason, change_between, tombstone
+from paddock.model.virtual_cluster import ConditionReason, change_between
 from paddock.ports.repository import Delete, Put
 from paddock.service.provisioning import after_loss
 
@@ -39,7 +39,7 @@ def with_departures(repository: Repository, writes: Sequence[Write], now: int) -
                 why = after.record.status_message or f"it is {after.record.status}"
                 reasons.setdefault(node.virtual_cluster, f"{node.name}: {why}")
     for name, nodes in leaving.items():
-        changed += _left(repository.virtual_cluster(name), name, nodes, reasons.get(name, ""), now)
+        changed += _left(repository.virtual_cluster(name), nodes, reasons.get(name, ""), now)
     return changed
 
 
@@ -58,15 +58,18 @@ def _gives_up(write: Write) -> bool:
 
 def _released(write: Write) -> Write:
     if isinstance(write, Put) and isinstance(write.record, Node) and _gives_up(write):
-        return replace(write, record=replace(write.record, virtual_cluster="", claim_changed_at=0))
+        return replace(
+            write,
+            record=replace(write.record, virtual_cluster="", virtual_cluster_uid="", claim_changed_at=0),
+        )
     return write
 
 
-def _left(
-    stored: VirtualCluster | None, name: str, nodes: Sequence[Node], reason: str, now: int
-) -> list[Put]:
-    if stored is None:
-        return [Put(tombstone(name, nodes[0].cluster, now), was=None)]
+def _left(stored: VirtualCluster | None, nodes: Sequence[Node], reason: str, now: int) -> list[Put]:
+    """What takes them out of the record of the one that claimed them; no other can confirm these claims."""
+    nodes = [node for node in nodes if stored is not None and stored.is_claimant_of(node)]
+    if stored is None or not nodes:
+        return []
     after = replace(stored.without([node.id for node in nodes]), revision=next_revision(now, stored.revision))
     if stored.deleted:
         return [Put(after, was=stored)]

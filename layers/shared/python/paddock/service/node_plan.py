@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from paddock.model.cluster import Cluster
     from paddock.model.definition import Bucket, NodeArray
     from paddock.model.ledger import Ledger
+    from paddock.model.virtual_cluster import VirtualCluster
     from paddock.ports.repository import Write
 
 
@@ -55,7 +56,7 @@ class NodePlan:
         ledger: Ledger,
         quotas: Mapping[str, int],
         now: int,
-        virtual_cluster: str = "",
+        virtual_cluster: VirtualCluster | None = None,
     ) -> None:
         self._cluster = cluster
         self._quotas = quotas
@@ -222,7 +223,8 @@ class NodePlan:
                 first=self._next_index,
                 names=NameSet(names).to_document(),
                 placement_group_id=group,
-                virtual_cluster=self._virtual_cluster,
+                virtual_cluster=self._virtual_cluster.id if self._virtual_cluster else "",
+                virtual_cluster_uid=self._virtual_cluster.uid if self._virtual_cluster else "",
                 movable=movable,
                 keep_alive=bool(attributes.pop("KeepAlive", False)),
                 fixed=bool(attributes.pop("Fixed", False)),

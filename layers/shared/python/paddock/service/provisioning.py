@@ -38,7 +38,7 @@ class Launch:
 def launch_missing(repository: Repository, one: VirtualCluster, now: int) -> Launch:
     """Plan to launch what the virtual cluster is missing, as far as limits allow. Raises ``NotFound``."""
     cluster, ledger = require_cluster(repository, one.cluster), require_ledger(repository, one.cluster)
-    plan = NodePlan(cluster, ledger, known_quotas(repository), now, one.id)
+    plan = NodePlan(cluster, ledger, known_quotas(repository), now, one)
     for node_type, count in one.missing().items():
         plan.add_of_type(node_type, count)
     operation = plan.operation()

@@ -12,12 +12,12 @@ from paddock.errors import (
     NotFound,
     RevisionConflict,
 )
-from paddock.model.identity import new_operation_id, operation_of
+from paddock.model.identity import new_operation_id, new_uid, operation_of
 from paddock.model.operation import Action
 from paddock.model.requests import is_virtual_cluster_id
 from paddock.model.virtual_cluster import AllocationMode, VirtualCluster, change_between, tombstone
 from paddock.model.wording import listed, quoted
-from paddock.ports.repository import Put
+from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.assignment import find_free, settle_pending
 from paddock.service.claims import Change, commit_change, give_back
 from paddock.service.contention import until_won
@@ -62,15 +62,20 @@ def write_virtual_cluster(
     def attempt() -> tuple[VirtualCluster, Operation | None]:
         stored = repository.virtual_cluster(request.virtual_cluster_id)
         current = None if stored is None or stored.deleted else stored
-        if stored is not None or _was_deleted(repository, request.virtual_cluster_id, expected):
+        is_known = stored is not None and not stored.reserved
+        if is_known or _was_deleted(repository, request.virtual_cluster_id, expected):
             _require_revision(request.virtual_cluster_id, current, expected)
-        wish = _wish(request, current, default_cluster)
+        wish = _wish(request, stored, default_cluster)
         _require_node_types(repository, wish)
         kept = settle_pending(repository, wish).one.within_wish()
         claimed = find_free(repository, kept)
         after = kept.with_nodes(claimed)
         now = clock.now()
-        launch = _launch(repository, after, now)
+        try:
+            launch = _launch(repository, after, now)
+        except InsufficientNodes:
+            _require_unchanged(repository, request.virtual_cluster_id, stored)
+            raise
         after = as_it_is(launch.after, "", now)
         if request.dry_run:
             return replace(after, revision=current.revision if current else 0, operation_id=""), None
@@ -156,7 +161,7 @@ def delete_virtual_cluster(
         gone = tombstone(current.id, current.cluster, now, current.revision)
         ending = [node.id for node in nodes if terminate and not node.keep_alive]
         operation = new_operation(
-            now, current.cluster, new_operation_id(now), Action.TERMINATE, ending, takes_from=current.id
+            now, current.cluster, new_operation_id(now), Action.TERMINATE, ending, takes_from=current.uid
         )
         repository.commit(
             Put(gone, was=current),
@@ -189,6 +194,15 @@ def _launch(repository: Repository, one: VirtualCluster, now: int) -> Launch:
     return launch
 
 
+def _require_unchanged(
+    repository: Repository, virtual_cluster_id: str, stored: VirtualCluster | None
+) -> None:
+    """Raise ``WriteConflictError`` where another writer was faster: what is missing may be claimed by it."""
+    now = repository.virtual_cluster(virtual_cluster_id)
+    if now is not None and (stored is None or now.revision != stored.revision):
+        raise WriteConflictError([Put(now, was=stored)])
+
+
 def _insufficient(one: VirtualCluster, short: Mapping[str, int], reason: str) -> InsufficientNodes:
     msg = (
         f"No enough nodes to add to the virtual cluster: {quoted(dict(short))} are missing in cluster "
@@ -209,7 +223,7 @@ def _record_pending(repository: Repository, clock: Clock, one: VirtualCluster) -
 def _held(repository: Repository, one: VirtualCluster, ids: Collection[str]) -> list[Node]:
     """Those of these nodes that exist and name the virtual cluster."""
     nodes = repository.nodes_by_id(one.cluster, ids) if ids else ()
-    return [node for node in nodes if node.virtual_cluster == one.id]
+    return [node for node in nodes if one.is_claimant_of(node)]
 
 
 def _was_deleted(repository: Repository, virtual_cluster_id: str, expected: int | None) -> bool:
@@ -234,28 +248,29 @@ def _require_revision(virtual_cluster_id: str, current: VirtualCluster | None, e
 
 
 def _wish(
-    request: VirtualClusterWrite, current: VirtualCluster | None, default_cluster: str
+    request: VirtualClusterWrite, stored: VirtualCluster | None, default_cluster: str
 ) -> VirtualCluster:
     """The virtual cluster as the request wants it, still with the nodes that it has."""
     replica_sets = dict(request.replica_sets or {})
-    if current is None:
+    if stored is None or stored.deleted:
         return VirtualCluster(
             id=request.virtual_cluster_id,
             cluster=request.cluster or default_cluster,
             revision=0,
+            uid=stored.uid if stored else new_uid(),
             allocation_mode=request.mode or AllocationMode.MIXED,
             replica_sets=replica_sets,
             provision=request.provision,
         )
     changes = (
-        ("allocationMode", request.mode, current.allocation_mode),
-        ("cluster", request.cluster, current.cluster),
+        ("allocationMode", request.mode, stored.allocation_mode),
+        ("cluster", request.cluster, stored.cluster),
     )
     for name, wanted, is_now in changes:
         if wanted not in (None, is_now):
             msg = f"{name} must stay {quoted(str(is_now))}, it cannot change on update"
             raise ImmutableAttribute(msg, attribute=name)
-    return replace(current, replica_sets=replica_sets, provision=request.provision)
+    return replace(stored, replica_sets=replica_sets, provision=request.provision)
 
 
 def _require_node_types(repository: Repository, wish: VirtualCluster) -> None:
