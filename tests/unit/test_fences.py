@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
+from paddock.errors import NotFound
 from paddock.model.node import NodeStatus
 from paddock.model.operation import Action
 from paddock.ports.repository import Put
+from paddock.service.clusters import delete_cluster
 from paddock.service.contention import ATTEMPTS
+from paddock.service.operations import find_operation
+from paddock.service.read_nodes import list_nodes
 from tests.fakes import invariants
 from tests.fakes.actors import Actor, crash_before
 from tests.fakes.transactions import make_transactions_small
@@ -237,6 +242,98 @@ def test_a_race_that_the_reconciler_lost_is_no_failure(caplog: pytest.LogCapture
 
 
 # Names that are used again.
+
+
+def again(world: World) -> None:
+    """Another cluster of the same name."""
+    delete_cluster(world.repository, world.clock, CLUSTER, None)
+    world.put({"nodearrays": [nodearray()]})
+
+
+def test_a_cluster_that_is_made_again_knows_nothing_of_its_predecessors_requests() -> None:
+    world = World()
+    created = world.drive(world.create(1, request_id="r")[0])
+    ended = world.drive(world.terminate(names=["ondemand-1"], requestId="q")[0])
+    again(world)
+    for operation in (created, ended):
+        with pytest.raises(NotFound):
+            list_nodes(world.repository, CLUSTER, operation.id, None)
+        with pytest.raises(NotFound):
+            list_nodes(world.repository, CLUSTER, None, operation.request_id)
+        assert find_operation(world.repository, operation.request_id) is None
+    operation, added = world.create(2, request_id="r")
+    assert [line.count for line in added] == [2]
+    world.drive(operation)
+    terminated, _ = world.terminate(names=["ondemand-1"], requestId="q")
+    assert list_nodes(world.repository, CLUSTER, None, "r")[1] == world.operation(operation.id)
+    assert list_nodes(world.repository, CLUSTER, None, "q")[1] == world.operation(terminated.id)
+    world.settle()
+    assert invariants.at_rest(world) == []
+
+
+def test_a_request_to_the_predecessor_takes_no_request_id_from_the_successor() -> None:
+    for calls in range(1, 8):
+        world = World()
+        world.drive(world.create(1)[0])
+        late = Actor(world, lambda world: world.terminate(names=["ondemand-1"], requestId="r"))
+        for _ in range(calls):
+            if not late.has_ended:
+                late.go()
+        world.drive_all()
+        if world.nodes():
+            world.drive(world.terminate(names=["ondemand-1"])[0])
+        again(world)
+        mine, _ = world.create(1, request_id="r")
+        late.finish()
+        found = list_nodes(world.repository, CLUSTER, None, "r")[1]
+        assert found is not None
+        assert found.id == mine.id
+        world.settle()
+        assert len(world.alive()) == 1
+        assert invariants.at_rest(world) == []
+
+
+@pytest.mark.parametrize("task", ["launch", "poll", "finish"])
+def test_a_late_task_of_the_predecessor_writes_nothing_into_its_successor(task: str) -> None:
+    for calls in range(12):
+        world = World()
+        operation, _ = world.create(2)
+        world.step("launch", operation.id)
+        late = Actor(world, partial(World.step, name=task, operation_id=operation.id))
+        for _ in range(calls):
+            if not late.has_ended:
+                late.go()
+        world.drive(world.terminate(names=names(world))[0])
+        again(world)
+        [node] = world.ready(1)
+        world.clock.advance(HOURS)
+        late.finish()
+        assert world.nodes() == [node]
+        world.settle()
+        assert world.nodes() == [node]
+        assert world.alive() == {node.instance_id}
+        assert invariants.at_rest(world) == []
+
+
+def test_a_virtual_cluster_of_a_deleted_cluster_takes_nothing_from_its_successor() -> None:
+    world = World()
+    unmet = replace(world.claim("a"), replica_sets={"4c8g": 2}, provision=True)
+    unmet = replace(unmet, revision=unmet.revision + 1)
+    again(world)
+    world.repository.commit(Put(unmet, was=world.held("a")))
+    world.ready(1)
+    for _ in range(30):
+        world.clock.advance(60)
+        world.reconcile()
+        world.drive_all()
+    assert [node.virtual_cluster for node in world.nodes()] == [""]
+    assert not world.held("a").held_ids()
+    assert "another has its name" in world.held("a").condition.message
+    # Its owner says that it shall have nodes of the cluster that there is now.
+    world.want("a", world.held("a").revision, x4c8g=2)
+    world.settle()
+    assert len(world.held("a").node_instances) == 2
+    assert invariants.at_rest(world) == []
 
 
 @pytest.mark.parametrize("ahead_seconds", [0, 5 * HOURS, -5 * HOURS])

@@ -9,8 +9,12 @@ from paddock.model.definition import ClusterDefinition  # noqa: TC001 - read at 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A cluster; ``revision`` changes with each write of the definition, and with nothing else."""
+    """A cluster; ``revision`` changes with each write of the definition, and with nothing else.
+
+    ``uid`` tells it from others of its name, before and after it.
+    """
 
     name: str
     revision: int
     definition: ClusterDefinition
+    uid: str = ""

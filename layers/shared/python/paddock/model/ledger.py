@@ -55,6 +55,7 @@ class Ledger:
 
     cluster: str
     revision: int
+    cluster_uid: str = ""
     buckets: dict[str, BucketUse] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)
     placement_groups: dict[str, int] = field(default_factory=dict)

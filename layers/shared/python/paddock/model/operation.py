@@ -93,6 +93,8 @@ class LaunchBatch:
 class Operation:
     """One operation. Times are in ns since the epoch, ``finish_time`` 0 while it runs.
 
+    It belongs to the cluster of this name and uid, and to none that bears the name later.
+
     ``groups`` are the nodes of a create; ``offers`` the buckets of each node array that has movable ones, in
     the definition's order and as they were when the nodes were asked for. ``node_ids`` (a ``NameSet``
     document) are the nodes of any other action. ``total`` counts the nodes it is about; ``errors`` holds a
@@ -114,6 +116,7 @@ class Operation:
     start_time: int
     deadline: int
     total: int
+    cluster_uid: str = ""
     request_id: str = ""
     finish_time: int = 0
     attempt: int = 1
@@ -220,3 +223,4 @@ class Request:
     cluster: str
     operation_id: str
     revision: int
+    cluster_uid: str = ""

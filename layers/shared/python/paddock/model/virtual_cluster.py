@@ -78,6 +78,8 @@ class VirtualCluster:
     (ns). This record alone says who is assigned: every node in ``node_instances`` is Ready, and names this
     virtual cluster as its holder. A deleted one stays as a tombstone until ``expires_at`` (ns).
 
+    ``cluster_uid`` is that of the cluster in which a client last wrote it: it gets nothing of one that bears
+    the name later.
     ``uid`` tells it from others of its id, before and after it; a tombstone has the one of its successor. A
     ``reserved`` tombstone is of an id that was never used: a writer that claims nodes before it commits has
     made it, so that its commit is based on a record which others can change.
@@ -87,6 +89,7 @@ class VirtualCluster:
     cluster: str
     revision: int
     uid: str = ""
+    cluster_uid: str = ""
     allocation_mode: AllocationMode = AllocationMode.MIXED
     replica_sets: dict[str, int] = field(default_factory=dict)
     node_instances: dict[str, NodeInstance] = field(default_factory=dict)

@@ -66,7 +66,7 @@ def mend(repository: Repository, clock: Clock, ledger: Ledger, nodes: Sequence[N
     """
     if recounted(ledger, nodes) == ledger or clock.now() - ledger.revision < SETTLED_NS:
         return False
-    planned = _planned_nodes(repository, ledger.cluster)
+    planned = _planned_nodes(repository, ledger)
     # Read after the operations: what one of them planned no longer is on record now.
     existing = repository.nodes(ledger.cluster)
     known = {node.id for node in existing}
@@ -83,11 +83,12 @@ def mend(repository: Repository, clock: Clock, ledger: Ledger, nodes: Sequence[N
     return True
 
 
-def _planned_nodes(repository: Repository, cluster: str) -> list[Node]:
+def _planned_nodes(repository: Repository, ledger: Ledger) -> list[Node]:
     running = (repository.operation(one) for one in repository.running_operations())
     return [
         node
         for operation in running
-        if operation is not None and operation.cluster == cluster and operation.may_lack_records
+        if operation is not None and operation.may_lack_records
+        if (operation.cluster, operation.cluster_uid) == (ledger.cluster, ledger.cluster_uid)
         for node in operation.planned_nodes()
     ]

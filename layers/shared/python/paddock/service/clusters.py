@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.errors import InvalidRequest, NodesInUse, RevisionConflict
 from paddock.model.cluster import Cluster
 from paddock.model.definition import CLUSTER_NAME, bucket_id, is_cluster_name
-from paddock.model.identity import next_revision
+from paddock.model.identity import new_uid, next_revision
 from paddock.model.ledger import Ledger
 from paddock.model.wording import listed, quoted
 from paddock.ports.repository import Check, Delete, Put
@@ -60,13 +61,13 @@ def put_cluster(
         complete = _with_facts(compute, definition)
         now = clock.now()
         if current is None:
-            new = Cluster(name=name, revision=next_revision(now), definition=complete)
-            ledger = Ledger(cluster=name, revision=new.revision)
+            new = Cluster(name=name, revision=next_revision(now), definition=complete, uid=new_uid())
+            ledger = Ledger(cluster=name, revision=new.revision, cluster_uid=new.uid)
             repository.commit(Put(new, was=None), Put(ledger, was=None))
             return new, True
         ledger = require_ledger(repository, name)
         _require_used_buckets(name, current.definition, complete, ledger)
-        new = Cluster(name=name, revision=next_revision(now, current.revision), definition=complete)
+        new = replace(current, revision=next_revision(now, current.revision), definition=complete)
         repository.commit(Put(new, was=current), Check(ledger))
         return new, False
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paddock.service.contention import until_won
-from paddock.service.lookup import known_quotas, require_cluster, require_ledger
+from paddock.service.lookup import known_quotas, require_ledger
 from paddock.service.node_plan import NodePlan
 from paddock.service.recording import record_nodes, require_new_request
 from paddock.service.starting import REQUEST_NS, left_to_the_workflow, start
@@ -52,16 +52,14 @@ def create(
     """
 
     def attempt() -> tuple[Operation, list[Added]]:
-        if request_id:
-            require_new_request(repository, cluster_name, request_id)
-        cluster = require_cluster(repository, cluster_name)
+        cluster, earlier = require_new_request(repository, cluster_name, request_id)
         ledger = require_ledger(repository, cluster_name)
         now = clock.now()
         quotas = known_quotas(repository)
         plan = NodePlan(cluster, ledger, quotas, now)
         added = [plan.add(line) for line in decide(cluster, ledger, quotas, now)]
         operation = plan.operation(request_id or "")
-        repository.commit(*plan.writes(operation))
+        repository.commit(*plan.writes(operation, earlier))
         return operation, added
 
     operation, added = until_won(clock, attempt)

@@ -48,6 +48,8 @@ def heal(
         settled = settle_pending(repository, stored)
         may_be_free = free_types is None or not settled.one.missing().keys().isdisjoint(free_types)
         claimed = find_free(repository, settled.one) if may_be_free else []
+        if claimed and not _has_its_cluster(repository, stored):
+            claimed = []
         after = settled.one.with_nodes(claimed)
         now = clock.now()
         is_due = after.missing() and after.provision and now >= after.retry_at
@@ -129,6 +131,12 @@ def _condition_of(one: VirtualCluster, cause: str, now: int) -> Condition:
         message = f"{quoted(unassigned)} are being launched{told}"
         return one.condition.changed(ConditionReason.LAUNCHING, message, now, cause=cause)
     return one.condition.changed(ConditionReason.SATISFIED, "", now)
+
+
+def _has_its_cluster(repository: Repository, one: VirtualCluster) -> bool:
+    """Whether the cluster of that name, in which nodes were found, is the one that it was made in."""
+    cluster = repository.cluster(one.cluster)
+    return cluster is not None and cluster.uid == one.cluster_uid
 
 
 def _launch(repository: Repository, one: VirtualCluster, now: int) -> Launch:

@@ -58,10 +58,11 @@ def running_among(repository: Repository, operation_ids: Iterable[str]) -> dict[
     return {one: operation for one, operation in found.items() if operation and operation.is_running}
 
 
-def operation_of_request(repository: Repository, cluster: str, request_id: str) -> Operation:
+def operation_of_request(repository: Repository, cluster: Cluster, request_id: str) -> Operation:
     """The operation that a request id started in a cluster, or ``NotFound``."""
-    request = repository.request(cluster, request_id) if is_request_id(request_id) else None
-    operation = repository.operation(request.operation_id) if request else None
+    request = repository.request(cluster.name, request_id) if is_request_id(request_id) else None
+    is_its_own = request is not None and request.cluster_uid == cluster.uid
+    operation = repository.operation(request.operation_id) if request and is_its_own else None
     if operation is None:
         msg = f"No operation found for request id {quoted(request_id)}"
         raise NotFound(msg)

@@ -64,7 +64,6 @@ def manage_nodes(
     A node that may not be changed so is untouched and its result says why. A selector that matches nothing is
     no error. Raises ``NotFound`` for the cluster and ``DuplicateRequest``.
     """
-    require_cluster(repository, cluster_name)
     return manage(
         repository,
         workflows,
@@ -91,8 +90,7 @@ def manage(
     """Like ``manage_nodes``, for nodes that ``select`` finds; it is asked again if it has to be."""
 
     def attempt() -> tuple[Operation, dict[str, NodeResult]]:
-        if request_id:
-            require_new_request(repository, cluster_name, request_id)
+        cluster, earlier = require_new_request(repository, cluster_name, request_id)
         nodes = select()
         now = after_all(clock, nodes)
         identity = new_operation_id(now)
@@ -100,8 +98,9 @@ def manage(
         results = {node.id: _judge(node, candidate, now) for node in nodes}
         ids = [identity for identity, result in results.items() if not result.error]
         operation = new_operation(now, cluster_name, identity, action, ids, request_id, takes_from=takes_from)
-        operation = replace(operation, awaited=_launchers(nodes) if action is Action.START else ())
-        repository.commit(*record_operation(operation))
+        awaited = _launchers(nodes) if action is Action.START else ()
+        operation = replace(operation, cluster_uid=cluster.uid, awaited=awaited)
+        repository.commit(*record_operation(operation, earlier))
         return operation, results
 
     operation, results = until_won(clock, attempt)
@@ -121,7 +120,6 @@ def _launchers(nodes: Sequence[Node]) -> tuple[str, ...]:
 
 def retry_failed(repository: Repository, workflows: Workflows, clock: Clock, cluster_name: str) -> Operation:
     """Start again every node of the cluster that failed and has no instance. Raises ``NotFound``."""
-    require_cluster(repository, cluster_name)
 
     def select() -> list[Node]:
         nodes = repository.nodes(cluster_name)
@@ -182,7 +180,9 @@ def begin_forced(
     now = after_all(clock, nodes)
     ids = [node.id for node in nodes]
     operation = new_operation(now, nodes[0].cluster, operation_id, action, ids, forced=True)
-    operation = replace(operation, not_before=now + notice_ns if notice_ns else 0)
+    cluster = require_cluster(repository, operation.cluster)
+    not_before = now + notice_ns if notice_ns else 0
+    operation = replace(operation, cluster_uid=cluster.uid, not_before=not_before)
     repository.commit(Put(operation, was=None))
     mark(repository, clock, operation)
     start(workflows, operation)

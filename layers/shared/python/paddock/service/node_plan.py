@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from paddock.model.cluster import Cluster
     from paddock.model.definition import Bucket, NodeArray
     from paddock.model.ledger import Ledger
+    from paddock.model.operation import Request
     from paddock.model.virtual_cluster import VirtualCluster
     from paddock.ports.repository import Write
 
@@ -84,6 +85,7 @@ class NodePlan:
         return Operation(
             id=new_operation_id(self._now),
             cluster=self._cluster.name,
+            cluster_uid=self._cluster.uid,
             action=Action.CREATE,
             revision=next_revision(self._now),
             state=OperationState.RUNNING if total else ended,
@@ -97,11 +99,11 @@ class NodePlan:
             error="" if total else self.reasons,
         )
 
-    def writes(self, operation: Operation) -> list[Write]:
+    def writes(self, operation: Operation, earlier: Request | None = None) -> list[Write]:
         """What must be written together, so that the nodes are counted, named and on record; at most four."""
         revision = next_revision(self._now, self._before.revision)
         after = replace(self.ledger, names=self._names.to_document(), revision=revision)
-        return [Check(self._cluster), Put(after, was=self._before), *record_operation(operation)]
+        return [Check(self._cluster), Put(after, was=self._before), *record_operation(operation, earlier)]
 
     def add(self, line: NodeSet) -> Added:
         """Add as many nodes of a set as there is room and there are names for."""

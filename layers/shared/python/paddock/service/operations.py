@@ -11,8 +11,9 @@ from paddock.service.read_nodes import nodes_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from paddock.model.cluster import Cluster
     from paddock.model.node import Node
-    from paddock.model.operation import Operation
+    from paddock.model.operation import Operation, Request
     from paddock.ports.repository import Repository
 
 
@@ -25,9 +26,12 @@ def get_operation(repository: Repository, operation_id: str) -> tuple[Operation,
 def find_operation(repository: Repository, request_id: str) -> tuple[Operation, Sequence[Node]] | None:
     """The operation that a request id started, with its nodes as far as they still exist.
 
-    The latest one, where several clusters know the request id.
+    The latest one, where several clusters know the request id; a cluster knows nothing of what was asked of a
+    former one of its name.
     """
-    requests = repository.requests(request_id) if is_request_id(request_id) else ()
+    every = repository.requests(request_id) if is_request_id(request_id) else ()
+    clusters = {request.cluster: repository.cluster(request.cluster) for request in every}
+    requests = [one for one in every if _is_known(one, clusters[one.cluster])]
     found = [repository.operation(request.operation_id) for request in requests]
     latest = max(
         (operation for operation in found if operation is not None),
@@ -35,3 +39,7 @@ def find_operation(repository: Repository, request_id: str) -> tuple[Operation, 
         default=None,
     )
     return None if latest is None else (latest, nodes_of(repository, latest))
+
+
+def _is_known(request: Request, cluster: Cluster | None) -> bool:
+    return cluster is None or cluster.uid == request.cluster_uid

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from paddock.errors import NotFound
 from paddock.model.operation import SECOND_NS
+from paddock.model.wording import quoted
 from paddock.service.lookup import known_quotas, require_cluster, require_ledger
 from paddock.service.node_plan import NodePlan
 
@@ -38,6 +40,9 @@ class Launch:
 def launch_missing(repository: Repository, one: VirtualCluster, now: int) -> Launch:
     """Plan to launch what the virtual cluster is missing, as far as limits allow. Raises ``NotFound``."""
     cluster, ledger = require_cluster(repository, one.cluster), require_ledger(repository, one.cluster)
+    if cluster.uid != one.cluster_uid:
+        msg = f"The cluster {quoted(one.cluster)} was deleted, and another has its name"
+        raise NotFound(msg)
     plan = NodePlan(cluster, ledger, known_quotas(repository), now, one)
     for node_type, count in one.missing().items():
         plan.add_of_type(node_type, count)

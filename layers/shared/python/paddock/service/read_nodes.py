@@ -30,14 +30,14 @@ def list_nodes(
     if operation_id is not None and request_id is not None:
         msg = "the query must have operation or request_id, not both"
         raise InvalidRequest(msg)
-    require_cluster(repository, cluster)
+    found = require_cluster(repository, cluster)
     if operation_id is not None:
         operation = require_operation(repository, operation_id)
-        if operation.cluster != cluster:
+        if (operation.cluster, operation.cluster_uid) != (found.name, found.uid):
             msg = f"No operation found with the id {quoted(operation_id)} in cluster {quoted(cluster)}"
             raise NotFound(msg)
     elif request_id is not None:
-        operation = operation_of_request(repository, cluster, request_id)
+        operation = operation_of_request(repository, found, request_id)
     else:
         return repository.nodes(cluster), None
     return nodes_of(repository, operation), operation

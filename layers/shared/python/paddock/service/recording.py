@@ -18,36 +18,47 @@ from paddock.model.operation import Request
 from paddock.model.wording import quoted
 from paddock.ports.repository import Check, Put, WriteConflictError
 from paddock.service.contention import commit_each, until_won
+from paddock.service.lookup import require_cluster
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
+    from paddock.model.cluster import Cluster
     from paddock.model.node import Node
     from paddock.model.operation import Operation
     from paddock.ports.clock import Clock
     from paddock.ports.repository import Repository
 
 
-def require_new_request(repository: Repository, cluster: str, request_id: str) -> None:
-    """Refuse a request id that was used before in this cluster, naming the operation that it started."""
-    earlier = repository.request(cluster, request_id)
-    if earlier is not None:
+def require_new_request(
+    repository: Repository, cluster_name: str, request_id: str | None
+) -> tuple[Cluster, Request | None]:
+    """The cluster, and what the request id was used for in a former one of that name, to be replaced.
+
+    Refuses a request id that was used before in the cluster itself, naming the operation that it started.
+    """
+    # In this order: what is read of another cluster is then of a former one, and not of the next.
+    earlier = repository.request(cluster_name, request_id) if request_id else None
+    cluster = require_cluster(repository, cluster_name)
+    if earlier is not None and earlier.cluster_uid == cluster.uid:
         started = f"it started operation {earlier.operation_id}"
         msg = f"The request id {quoted(request_id)} was used before, {started}"
         raise DuplicateRequest(msg, operationId=earlier.operation_id, requestId=request_id)
+    return cluster, earlier
 
 
-def record_operation(operation: Operation) -> list[Put]:
-    """The writes that record a new operation, and that its request id is used."""
+def record_operation(operation: Operation, earlier: Request | None = None) -> list[Put]:
+    """The writes that record a new operation, and that its request id is used, also by ``earlier``."""
     writes = [Put(operation, was=None)]
     if operation.request_id:
         request = Request(
             request_id=operation.request_id,
             cluster=operation.cluster,
+            cluster_uid=operation.cluster_uid,
             operation_id=operation.id,
-            revision=operation.revision,
+            revision=next_revision(operation.revision, earlier.revision if earlier else 0),
         )
-        writes.append(Put(request, was=None))
+        writes.append(Put(request, was=earlier))
     return writes
 
 

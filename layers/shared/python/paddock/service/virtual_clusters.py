@@ -32,6 +32,7 @@ from paddock.service.starting import left_to_the_workflow, start
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from paddock.model.cluster import Cluster
     from paddock.model.node import Node
     from paddock.model.operation import Operation
     from paddock.model.requests import VirtualClusterWrite
@@ -66,7 +67,8 @@ def write_virtual_cluster(
         if is_known or _was_deleted(repository, request.virtual_cluster_id, expected):
             _require_revision(request.virtual_cluster_id, current, expected)
         wish = _wish(request, stored, default_cluster)
-        _require_node_types(repository, wish)
+        cluster = _require_node_types(repository, wish)
+        wish = replace(wish, cluster_uid=cluster.uid)
         kept = settle_pending(repository, wish).one.within_wish()
         claimed = find_free(repository, kept)
         after = kept.with_nodes(claimed)
@@ -163,6 +165,7 @@ def delete_virtual_cluster(
         operation = new_operation(
             now, current.cluster, new_operation_id(now), Action.TERMINATE, ending, takes_from=current.uid
         )
+        operation = replace(operation, cluster_uid=current.cluster_uid)
         repository.commit(
             Put(gone, was=current),
             Put(change_between(current, gone, "Deleted", now, by=by), was=None),
@@ -273,11 +276,13 @@ def _wish(
     return replace(stored, replica_sets=replica_sets, provision=request.provision)
 
 
-def _require_node_types(repository: Repository, wish: VirtualCluster) -> None:
-    known = require_cluster(repository, wish.cluster).definition.node_types()
+def _require_node_types(repository: Repository, wish: VirtualCluster) -> Cluster:
+    cluster = require_cluster(repository, wish.cluster)
+    known = cluster.definition.node_types()
     # A node type that the definition has lost since can still be given back, by leaving it out.
     unknown = sorted(name for name in wish.replica_sets if name not in known)
     if unknown:
         types = f"{listed(known)}; not {listed(unknown)}"
         msg = f"replicaSets must name node types of cluster {quoted(wish.cluster)}: {types}"
         raise InvalidRequest(msg, nodeTypes=known)
+    return cluster
