@@ -57,7 +57,7 @@ TABLE_ACTIONS = {
     "GetHealth": "",
     "Launch": "GetItem BatchGetItem Query PutItem ConditionCheckItem",
     "Terminate": "GetItem BatchGetItem PutItem",
-    "Poll": "GetItem BatchGetItem Query PutItem DeleteItem",
+    "Poll": "GetItem BatchGetItem Query PutItem DeleteItem ConditionCheckItem",
     "Finish": "GetItem BatchGetItem Query PutItem DeleteItem ConditionCheckItem",
     "Reconcile": "GetItem Query PutItem",
     "ReconcilePart": "GetItem BatchGetItem Query PutItem DeleteItem ConditionCheckItem",

@@ -212,6 +212,44 @@ def test_members_that_are_not_its_own_leave_a_virtual_cluster_and_the_history_sa
     assert invariants.always(world) == []
 
 
+# Names.
+
+
+def test_of_two_nodes_that_bear_one_name_the_one_without_instance_goes() -> None:
+    world = World()
+    [node] = world.ready(1)
+    ghost = unheard(world, lambda: world.create(1, nodeAttributes=OFF))
+    [other] = world.repository.nodes_made_by(ghost)
+    named = replace(other, name=node.name, revision=other.revision + 1)
+    world.repository.commit(Put(named, was=other))
+    world.settle()
+    assert [(one.id, one.name) for one in world.nodes()] == [(node.id, "ondemand-1")]
+    assert invariants.at_rest(world) == []
+
+
+@pytest.mark.parametrize("claimed", [0, 1])
+def test_of_two_running_nodes_that_bear_one_name_one_gets_a_free_one(claimed: int) -> None:
+    """The one in a virtual cluster keeps it; else the older."""
+    world = World()
+    first, second = world.ready(2)
+    if claimed:
+        world.claim("a", x4c8g=2)
+        [first] = world.repository.nodes_by_id(CLUSTER, [first.id])
+        world.release("a")
+        world.claim("a", x4c8g=1)
+        first, second = world.nodes()
+    named = replace(second, name=first.name, revision=second.revision + 1)
+    world.repository.commit(Put(named, was=second))
+    world.clock.advance(600)
+    world.settle()
+    keeper = next((one for one in world.nodes() if one.virtual_cluster), first)
+    assert {one.id: one.name for one in world.nodes()}[keeper.id] == "ondemand-1"
+    # Its own is on record as taken until the ledger is mended.
+    assert sorted(names(world)) == ["ondemand-1", "ondemand-3"]
+    assert len(world.alive()) == 2
+    assert invariants.at_rest(world) == []
+
+
 # Lost races.
 
 

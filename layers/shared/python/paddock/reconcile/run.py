@@ -24,6 +24,7 @@ from paddock.reconcile.counters import mend
 from paddock.reconcile.expire import expire, is_stuck
 from paddock.reconcile.idle import end_idle
 from paddock.reconcile.left_over import forget_left_over
+from paddock.reconcile.names import repair_names
 from paddock.reconcile.observe import ended_launchers, is_watched, observe
 from paddock.reconcile.orphans import end_orphans
 from paddock.reconcile.outlived import end_outlived
@@ -132,6 +133,8 @@ def _reconcile_cluster(
     if nodes is None:
         return
     if ledger is not None:
+        with _step("names", report, part):
+            report.mended += repair_names(repository, workflows, clock, cluster, nodes)
         with _step("counters", report, part):
             report.mended += mend(repository, clock, ledger, nodes)
     if instances is not None:

@@ -1,0 +1,89 @@
+"""Names: no two nodes of a cluster bear one name. Where two do, that is a bug, told loudly and repaired.
+
+Of such nodes one keeps the name: the one that a virtual cluster has, or else the one that has an instance, or
+else the oldest. Each other gets a free name; one that has neither an instance nor a virtual cluster is ended.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from paddock.model.identity import derived_operation_id, next_revision
+from paddock.model.names import PLACEHOLDER, NameSet
+from paddock.model.operation import Action
+from paddock.ports.repository import Put, WriteConflictError
+from paddock.service.contention import until_won
+from paddock.service.manage_nodes import begin_forced
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from paddock.model.node import Node
+    from paddock.ports.clock import Clock
+    from paddock.ports.repository import Repository
+    from paddock.ports.workflows import Workflows
+
+logger = logging.getLogger(__name__)
+
+
+def doubles(nodes: Iterable[Node]) -> list[Node]:
+    """Those of these nodes of one cluster that have to give up their names to others."""
+    bearers: defaultdict[str, list[Node]] = defaultdict(list)
+    for node in nodes:
+        bearers[node.name].append(node)
+    return [node for some in bearers.values() for node in sorted(some, key=_claim_to_its_name)[1:]]
+
+
+def repair_names(
+    repository: Repository, workflows: Workflows, clock: Clock, cluster: str, nodes: Sequence[Node]
+) -> int:
+    """Give nodes of a cluster that bear another's name one of their own, or end them; answers how many.
+
+    The ledger is written with each, so nobody else gets the new name. It may lack the old one, if a bearer
+    was removed before this; that is mended with the next look at it.
+    """
+    repaired = 0
+    for node in doubles(nodes):
+        renamed = until_won(clock, partial(_rename, repository, clock, cluster, node))
+        if renamed is None:
+            continue
+        repaired += 1
+        logger.error(
+            "two nodes bore one name",
+            extra={"cluster": cluster, "node": node.id, "shared": node.name, "renamed": renamed.name},
+        )
+        if not renamed.instance_ids and not renamed.virtual_cluster:
+            identity = derived_operation_id(node.operation_id, f"double name {node.id}")
+            # The operation exists where an earlier run did not live to mark the node.
+            with suppress(WriteConflictError):
+                begin_forced(repository, workflows, clock, identity, Action.TERMINATE, [renamed])
+    return repaired
+
+
+def _claim_to_its_name(node: Node) -> tuple[bool, bool, str]:
+    return not node.virtual_cluster, not node.instance_ids, node.id
+
+
+def _rename(repository: Repository, clock: Clock, cluster: str, node: Node) -> Node | None:
+    """The node under a free name; ``None`` where it is another by now, which is left to the next run."""
+    ledger = repository.ledger(cluster)
+    every = repository.nodes(cluster)
+    current = next((one for one in doubles(every) if one.id == node.id), None)
+    if ledger is None or current is None:
+        return None
+    taken = NameSet.from_document(ledger.names)
+    for one in every:
+        taken.add(one.name)
+    [name] = islice(taken.free(f"{node.spec.node_array}-{PLACEHOLDER}", 1), 1)
+    taken.add(name)
+    now = clock.now()
+    renamed = replace(current, name=name, revision=next_revision(now, current.revision))
+    after = replace(ledger, names=taken.to_document(), revision=next_revision(now, ledger.revision))
+    repository.commit(Put(after, was=ledger), Put(renamed, was=current))
+    return renamed
