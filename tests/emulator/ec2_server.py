@@ -6,8 +6,9 @@ The account's quotas are here too, in the JSON of Service Quotas: ``AWS_ENDPOINT
 
 Tests steer it through a second door. ``POST /_fake/NAME`` with a JSON object of arguments calls the method of
 that name of ``FakeEc2`` (see ``DOORS``); ``GET /_fake/state`` answers with its state and its count of calls.
-With ``--state``, what happened outlives the process: it is written within a second of each change, and at
-SIGTERM and SIGINT.
+With ``--events``, it tells what becomes of instances to the rules of the emulator at that address, as EC2
+does on EventBridge, within a second. With ``--state``, what happened outlives the process: it is written
+within a second of each change, and at SIGTERM and SIGINT.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from xml.sax.saxutils import escape
 from moto.core.parse import EC2QueryParser
 from moto.core.utils import get_service_model
 
+from tests.emulator.event_bus import EventBus
 from tests.fakes.compute import status_of
 from tests.fakes.ec2 import ANSWER_LOST, Ec2Error, FakeEc2, Settings
 
@@ -39,11 +41,11 @@ if TYPE_CHECKING:
 
 DOORS = frozenset(
     {
-        *("advance", "boot", "capacity", "configure", "end", "fail_next", "lose", "protect", "quotas"),
-        *("rates", "reset", "templates", "zones"),
+        *("advance", "boot", "capacity", "configure", "end", "fail_next", "interrupt", "lose", "protect"),
+        *("quotas", "rates", "reset", "templates", "zones"),
     }
 )
-SAVE_SECONDS = 0.5
+TICK_SECONDS = 0.5
 QUOTAS_TARGET = "ServiceQuotasV20190624."
 XML = "text/xml;charset=UTF-8"
 ERROR = (
@@ -206,6 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="An EC2 for tests and for local use, on 127.0.0.1.")
     parser.add_argument("--port", type=int, default=4600, help="0 for a free one (default: %(default)s)")
     parser.add_argument("--state", type=Path, help="the file that keeps the state over restarts")
+    parser.add_argument("--events", metavar="URL", help="the emulator that takes events")
     for setting in fields(Settings):
         option = "--" + setting.name.replace("_", "-")
         parser.add_argument(
@@ -216,13 +219,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     seconds = {name: getattr(given, name) for name in names if getattr(given, name) is not None}
     fake = FakeEc2(time.time, Settings(**seconds))
     file = StateFile(fake, given.state) if given.state else None
+    bus = EventBus(given.events) if given.events else None
     fake.configure(**seconds)
     stop = Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: stop.set())
     with serving(fake, given.port) as server:
         print(f"EC2 on {server.url}", flush=True)
-        while not stop.wait(SAVE_SECONDS):
+        while not stop.wait(TICK_SECONDS):
+            if bus:
+                bus.publish(fake.take_events())
             if file:
                 file.save()
     if file:

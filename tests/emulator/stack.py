@@ -111,6 +111,7 @@ class Stack:
         (self.settings.directory / "tmp").mkdir(parents=True)
         simulator = ["tests.emulator.ec2_server", "--port", str(self.settings.ec2_port)]
         simulator += ["--state", str(self.settings.directory / "ec2.json")]
+        simulator += ["--events", self.endpoint]
         for name, value in self.settings.simulator.items():
             simulator += [f"--{name.replace('_', '-')}", str(value)]
         ec2 = self._spawn("ec2", simulator, signal.SIGTERM)

@@ -62,6 +62,10 @@ INSTANCES = {
 THROTTLED = ("RequestLimitExceeded", "Request limit exceeded.")
 ANY = "*"
 BY_HAND = "Client.UserInitiatedShutdown: User initiated shutdown"
+INTERRUPTED = "Server.SpotInstanceTermination: Spot instance termination"
+NOTICE_SECONDS = 120.0
+STATE_CHANGE = "EC2 Instance State-change Notification"
+WARNING = "EC2 Spot Instance Interruption Warning"
 STATE_CODES = {
     "pending": 0,
     "running": 16,
@@ -106,18 +110,21 @@ class _Instance:
     visible_at: float
     addressed_at: float
     running_at: float
+    ending_at: float = 0.0
     terminated_at: float | None = None
     stopped_at: float | None = None
     reboots: int = 0
     reason: str = ""
     protected: bool = False
+    told: str = ""
+    to_warn: bool = False
 
     def state(self, now: float) -> str:
-        if self.terminated_at is None and self.stopped_at is not None:
+        if self.terminated_at is not None and now >= self.ending_at:
+            return "terminated" if now >= self.terminated_at else "shutting-down"
+        if self.stopped_at is not None:
             return "stopped" if now >= self.stopped_at else "stopping"
-        if self.terminated_at is None:
-            return "running" if now >= self.running_at else "pending"
-        return "terminated" if now >= self.terminated_at else "shutting-down"
+        return "running" if now >= self.running_at else "pending"
 
     def is_shown(self, now: float) -> bool:
         forgotten = self.terminated_at is not None and now >= self.terminated_at + SHOWN_AFTER_END_SECONDS
@@ -245,6 +252,29 @@ class FakeEc2:
         """End an instance from outside: by hand, or say for ``Server.SpotInstanceTermination``."""
         with self._changing():
             self._end(self._state.instances[instance_id], reason)
+
+    def interrupt(self, instance_id: str, notice_seconds: float = NOTICE_SECONDS) -> None:
+        """Warn that EC2 takes a spot instance back, and end it after the notice."""
+        with self._changing():
+            record = self._state.instances[instance_id]
+            if record.market != "spot":
+                raise ValueError("only spot instances are interrupted")
+            record.to_warn = True
+            self._end(record, INTERRUPTED, notice_seconds)
+
+    def take_events(self) -> list[Params]:
+        """What EC2 tells on EventBridge and has not told yet: the states of instances, and warnings."""
+        with self._lock:
+            now, events = self._now(), []
+            for record in self._state.instances.values():
+                if record.to_warn:
+                    record.to_warn = False
+                    events.append(_event(record, WARNING, {"instance-action": "terminate"}))
+                if record.told != (state := record.state(now)):
+                    record.told = state
+                    events.append(_event(record, STATE_CHANGE, {"state": state}))
+            self.changes += bool(events)
+            return events
 
     def protect(self, instance_id: str, *, protected: bool = True) -> None:
         """Turn termination protection on or off."""
@@ -594,9 +624,11 @@ class FakeEc2:
             raise Ec2Error("InvalidInstanceID.NotFound", text.format(", ".join(unknown)))
         return [records[id_] for id_ in dict.fromkeys(ids)]
 
-    def _end(self, record: _Instance, reason: str) -> None:
-        if record.terminated_at is None:
-            record.terminated_at, record.reason = self._now() + self.settings.terminate_seconds, reason
+    def _end(self, record: _Instance, reason: str, notice_seconds: float = 0.0) -> None:
+        ending_at = self._now() + notice_seconds
+        if record.terminated_at is None or ending_at < record.ending_at:
+            record.ending_at, record.reason = ending_at, reason
+            record.terminated_at = ending_at + self.settings.terminate_seconds
 
     # Quotas.
 
@@ -735,6 +767,10 @@ def _quota(code: str, value: float | None) -> Params:
     return {"ServiceCode": "ec2", "QuotaCode": code, "Value": value}
 
 
+def _event(record: _Instance, detail_type: str, detail: Params) -> Params:
+    return {"detail-type": detail_type, "detail": {"instance-id": record.id, **detail}}
+
+
 def _state(name: str) -> Params:
     return {"Name": name, "Code": STATE_CODES[name]}
 
@@ -760,6 +796,6 @@ def _shape(record: _Instance, now: float) -> Params:
         address = str(ipaddress.IPv4Address("10.0.0.0") + record.number)
         shape["PrivateIpAddress"] = address
         shape["PrivateDnsName"] = f"ip-{address.replace('.', '-')}.ec2.internal"
-    if record.reason:
+    if record.reason and state in ("shutting-down", "terminated"):
         shape["StateReason"] = {"Code": record.reason.split(":")[0], "Message": record.reason}
     return shape

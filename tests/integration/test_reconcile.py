@@ -80,6 +80,24 @@ def test_a_node_whose_spot_instance_will_be_interrupted_leaves_and_its_work_has_
     eventually(lambda: [node["NodeId"] for node in nodes(client, cluster)] == [staying["NodeId"]])
 
 
+@pytest.mark.parametrize("how", ["by itself", "by a call", "interrupted"])
+def test_what_becomes_of_an_instance_is_told_by_the_simulator_as_ec2_does(
+    client: Client, stack: Stack, how: str
+) -> None:
+    """Nobody calls the reconciler here."""
+    cluster = new_cluster(client, interruptible=how == "interrupted")
+    [node, _] = ready_nodes(client, cluster, 2)
+    instance, became = node["InstanceId"], "Failed"
+    if how == "by itself":
+        stack.ec2_control("end", instance_id=instance, reason="Server.InternalError: Internal error")
+    elif how == "by a call":
+        stack.aws("ec2").terminate_instances(InstanceIds=[instance])
+    else:
+        stack.ec2_control("interrupt", instance_id=instance)
+        became = "Terminating"
+    eventually(lambda: statuses(client, cluster) == [became, "Ready"])
+
+
 @pytest.mark.parametrize(
     ("rule", "sample"), [("InstancesEnded", ENDED), ("InstancesInterrupted", INTERRUPTED)]
 )
