@@ -35,6 +35,7 @@ logger = logging.getLogger(__name__)
 
 # Of the two minutes that work has to come to an end, less than what a warning takes to get here.
 NOTICE_NS = 105 * SECOND_NS
+_REASON = "EC2 takes its spot instance back"
 
 
 @dataclass(slots=True)
@@ -136,4 +137,4 @@ def _end(repository: Repository, workflows: Workflows, clock: Clock, nodes: Sequ
     instances = ",".join(sorted(node.instance_id for node in nodes))
     identity = derived_operation_id(nodes[0].operation_id, f"interrupted {instances}")
     with suppress(WriteConflictError):
-        begin_forced(repository, workflows, clock, identity, Action.TERMINATE, nodes, NOTICE_NS)
+        begin_forced(repository, workflows, clock, identity, Action.TERMINATE, nodes, _REASON, NOTICE_NS)

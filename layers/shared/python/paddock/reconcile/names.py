@@ -61,8 +61,9 @@ def repair_names(
         if not renamed.instance_ids and not renamed.virtual_cluster:
             identity = derived_operation_id(node.operation_id, f"double name {node.id}")
             # The operation exists where an earlier run did not live to mark the node.
+            reason = f"another node bears its name {node.name}"
             with suppress(WriteConflictError):
-                begin_forced(repository, workflows, clock, identity, Action.TERMINATE, [renamed])
+                begin_forced(repository, workflows, clock, identity, Action.TERMINATE, [renamed], reason)
     return repaired
 
 

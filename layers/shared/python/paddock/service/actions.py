@@ -28,6 +28,8 @@ def act(node: Node, operation: Operation, now: int) -> Node:
     if changed.instance_id and changed.counted and not node.counted:
         # It begins to use its machine again.
         changed = replace(changed, launched_at=now)
+    if operation.reason and changed is not node:
+        changed = replace(changed, status_message=operation.reason)
     return replace(
         changed,
         revision=next_revision(now, node.revision),

@@ -170,6 +170,7 @@ def begin_forced(
     operation_id: str,
     action: Action,
     nodes: Sequence[Node],
+    reason: str,
     notice_ns: int = 0,
 ) -> None:
     """Begin an operation of Paddock's own on these nodes of one cluster, which nothing holds back.
@@ -182,7 +183,7 @@ def begin_forced(
     operation = new_operation(now, nodes[0].cluster, operation_id, action, ids, forced=True)
     cluster = require_cluster(repository, operation.cluster)
     not_before = now + notice_ns if notice_ns else 0
-    operation = replace(operation, cluster_uid=cluster.uid, not_before=not_before)
+    operation = replace(operation, cluster_uid=cluster.uid, reason=reason, not_before=not_before)
     repository.commit(Put(operation, was=None))
     mark(repository, clock, operation)
     start(workflows, operation)

@@ -39,7 +39,6 @@ _TELLING = frozenset({NodeStatus.FAILED, NodeStatus.DEALLOCATED})
 _MAX_REASONS = 5
 _LATE = "not ready before the operation's deadline"
 _STILL_THERE = "not ended before the operation's deadline"
-_GIVEN_UP = "given up before it was ready"
 _OVERTAKEN = "a later operation has taken hold of the node"
 
 
@@ -163,7 +162,7 @@ def _why_not_led(leader: Operation | None, operation: Operation) -> str:
     if leader is None or leader.start_time < operation.start_time:
         # The later operation found the node where it is, before this one could take hold of it.
         return _OVERTAKEN
-    return _GIVEN_UP if leader.forced and operation.action not in ENDING else ""
+    return leader.reason if leader.forced and operation.action not in ENDING else ""
 
 
 def _why_not(node: Node, operation: Operation) -> str:
@@ -183,7 +182,7 @@ def _given_up_by_others(
     gone = set(operation.ids()) - {node.id for node in nodes}
     ended = [repository.operation(derived_operation_id(one, Action.TERMINATE)) for one in operation.awaited]
     given_up = {identity for one in ended if one is not None for identity in one.ids()}
-    return dict.fromkeys(gone & given_up, _GIVEN_UP)
+    return dict.fromkeys(gone & given_up, _LATE)
 
 
 def _unfinished(nodes: Sequence[Node], operation: Operation) -> list[Node]:
@@ -224,7 +223,7 @@ def _clean_up(
         # Where its start was lost in a crash, the reconciler starts it, with a deadline of its own.
         return earlier.ids()
     if nodes:
-        begin_forced(repository, workflows, clock, identity, action, nodes)
+        begin_forced(repository, workflows, clock, identity, action, nodes, _LATE)
     return [node.id for node in nodes]
 
 
