@@ -11,7 +11,7 @@ READY := $(VENV)/.requirements
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help local local-reset test oracle explore soak bench check format pins build clean
+.PHONY: help local local-reset test oracle explore soak bench bench-scale check format pins build clean
 
 help:  ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -38,6 +38,9 @@ soak: $(READY)  ## Run all of it in bad weather for as long as SOAK_SECONDS says
 
 bench: $(READY)  ## Print what creating nodes costs in calls
 	@PYTHONPATH=layers/shared/python $(BIN)/python -m tests.bench.calls
+
+bench-scale: $(READY)  ## Print what 10,000 nodes take with AWS's default limits, in some fifteen minutes
+	@PYTHONPATH=layers/shared/python $(BIN)/python -m tests.bench.scale
 
 check: $(READY)  ## Check format, lint, types, the template and the import arrows
 	$(BIN)/ruff format --check

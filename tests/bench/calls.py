@@ -15,7 +15,7 @@ from paddock.model.operation import OperationState
 from paddock.service.steps.outcome import Next
 from tests.fakes.compute import FakeCompute
 from tests.fakes.dynamodb import FakeDynamoDb
-from tests.fakes.world import CLUSTER, World, nodearray
+from tests.fakes.world import CLUSTER, UNLIMITED, World, nodearray
 
 if TYPE_CHECKING:
     from collections import Counter
@@ -116,6 +116,7 @@ def measure_virtual_cluster(count: int) -> dict[str, StepCost]:
     """Create, read, grow, shrink and delete a virtual cluster of so many nodes, of a pool with ten more."""
     world, store = World(), FakeDynamoDb()
     world.repository = _any(DynamoDbRepository(_any(store), "table"))
+    world.rates = UNLIMITED
     world.put({"nodearrays": [nodearray()]})
     world.ready(count + 10)
     name = "virtual_cluster_1"

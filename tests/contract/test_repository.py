@@ -21,6 +21,7 @@ from paddock.model.ledger import BucketUse, Ledger
 from paddock.model.names import NameSet
 from paddock.model.node import LaunchSpec, Node, NodeStatus, TargetState
 from paddock.model.operation import Action, LaunchBatch, NodeGroup, Operation, OperationState, Request
+from paddock.model.pace import Bucket, Pace
 from paddock.model.quotas import Quotas
 from paddock.model.requests import ClusterWrite
 from paddock.model.usage import UsageInterval
@@ -228,6 +229,10 @@ RECORDS: dict[str, tuple[Record, Callable[[Repository], Record | None]]] = {
         ),
         lambda stored: stored.operation("00000000-0000-4000-8000-000000000000"),
     ),
+    "pace": (
+        Pace(revision=2, full_at={Bucket.LAUNCH: START, Bucket.STOP: START + 1}),
+        lambda stored: stored.pace(),
+    ),
     "quotas": (
         Quotas(revision=2, asked_at=START, cores={"L-1216C47A": 1_152, "L-417A185B": 0}),
         lambda stored: stored.quotas(),
@@ -268,6 +273,7 @@ def test_what_is_not_there_is_not_found(repository: Repository) -> None:
     assert repository.ledger("demo") is None
     assert repository.operation(new_operation_id(START)) is None
     assert repository.quotas() is None
+    assert repository.pace() is None
     assert repository.request("demo", "r") is None
     assert repository.virtual_cluster("vc") is None
     for found in (

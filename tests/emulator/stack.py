@@ -67,6 +67,13 @@ class Settings:
     held: Sequence[int] = ()
 
 
+# The simulator takes any number at once, unless a test has it count.
+UNLIMITED = dict.fromkeys(
+    ("InstanceLaunchBurst", "InstanceLaunchRate", "InstanceTerminateBurst", "InstanceTerminateRate"),
+    "1000000",
+)
+
+
 class Stack:
     """One running copy. Start, deploy, use, stop."""
 
@@ -242,8 +249,12 @@ class Stack:
                 shutil.copy2(ROOT / name, source / name)
         return source
 
+    @property
+    def _parameters(self) -> Mapping[str, str]:
+        return {**UNLIMITED, **self.settings.parameters}
+
     def _fingerprint(self, source: Path) -> str:
-        digest = hashlib.sha256(f"{sys.version} {sorted(self.settings.parameters.items())}".encode())
+        digest = hashlib.sha256(f"{sys.version} {sorted(self._parameters.items())}".encode())
         for path in sorted(source.rglob("*")):
             if path.is_file():
                 digest.update(f"\n{path.relative_to(source)}\n".encode())
@@ -272,7 +283,7 @@ class Stack:
         self._report("deploying template.yaml with the SAM CLI")
         with suppress(ClientError):
             self.aws("s3").create_bucket(Bucket=BUCKET)
-        parameters = [f"{name}={value}" for name, value in self.settings.parameters.items()]
+        parameters = [f"{name}={value}" for name, value in self._parameters.items()]
         self._sam(
             "deploy",
             *("--template-file", str(self.settings.build_directory / "build" / "template.yaml")),
@@ -280,7 +291,7 @@ class Stack:
             *("--capabilities", "CAPABILITY_IAM", "--no-confirm-changeset", "--no-fail-on-empty-changeset"),
             # The emulator makes this the API's id, and so a part of its address.
             *("--tags", f"ms-custom-id={STACK_NAME}", "--no-progressbar"),
-            *(("--parameter-overrides", *parameters) if parameters else ()),
+            *("--parameter-overrides", *parameters),
         )
 
     def _sam(self, command: str, *arguments: str) -> None:

@@ -57,10 +57,11 @@ class FakeDynamoDb:
         self._partitions = TokenBuckets()
         self._done: dict[str, list[dict[str, Any]]] = {}
         self._now: Callable[[], float] | None = None
+        self._part = 1.0
 
-    def limit(self, now: Callable[[], float]) -> None:
-        """Let partitions throttle from now on; ``now`` is the time in seconds."""
-        self._now = now
+    def limit(self, now: Callable[[], float], part: float = 1) -> None:
+        """Let partitions throttle from now on, or a part of each; ``now`` is the time in seconds."""
+        self._now, self._part = now, part
 
     def transact_write_items(
         self,
@@ -112,7 +113,10 @@ class FakeDynamoDb:
         raise ClientError(error, "TransactWriteItems")
 
     def _may_use(self, name: str, partition: Bucket, units: int) -> bool:
-        return self._now is None or self._partitions.borrow(name, partition, units, self._now())
+        if self._now is None:
+            return True
+        share = Bucket(partition.capacity * self._part, partition.per_second * self._part)
+        return self._partitions.borrow(name, share, units, self._now())
 
     def _require_read(self, operation: str, pk: str, size: int) -> None:
         """Throttle a read, as boto3 tells it after its own retries."""

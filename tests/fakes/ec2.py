@@ -26,7 +26,7 @@ from moto.utilities.utils import load_resource
 from tests.fakes.token_buckets import Bucket, TokenBuckets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 Params = dict[str, Any]
 _T = TypeVar("_T")
@@ -227,7 +227,9 @@ class FakeEc2:
             if remaining is not None:
                 self._state.limits.append({**place, "remaining": remaining, "code": code})
 
-    def rates(self, instances: dict[str, tuple[float, float]] | None = None, *, limited: bool = True) -> None:
+    def rates(
+        self, instances: Mapping[str, tuple[float, float]] | None = None, *, limited: bool = True
+    ) -> None:
         """Throttle by token buckets from now on, which are full; or, not ``limited``, never.
 
         ``instances`` changes some of ``INSTANCES``: capacity and refill a second, by action.
@@ -377,7 +379,8 @@ class FakeEc2:
             return True
         buckets, bucket = TokenBuckets(self._state.levels), Bucket(*self._state.rates[action])
         granted = buckets.take(f"instances of {action}", bucket, count, self._now())
-        self.throttled[action] += not granted
+        if not granted:
+            self.throttled[action] += 1
         return granted
 
     def _require_instances(self, action: str, ids: list[str]) -> None:

@@ -12,6 +12,7 @@ from paddock.model.identity import node_id_prefix
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, Request
+from paddock.model.pace import Pace
 from paddock.model.quotas import Quotas
 from paddock.model.usage import UsageInterval
 from paddock.model.virtual_cluster import VirtualCluster, VirtualClusterChange
@@ -89,6 +90,9 @@ class FakeRepository:
 
     def operation(self, operation_id: str) -> Operation | None:
         return self._get(Operation, keys.operation(operation_id))
+
+    def pace(self) -> Pace | None:
+        return self._get(Pace, keys.pace())
 
     def quotas(self) -> Quotas | None:
         return self._get(Quotas, keys.quotas())

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.errors import StoreThrottled
 from paddock.model.operation import ENDING, Action
+from paddock.model.pace import DEFAULT_RATES, Bucket, Rate, Rates
 from paddock.model.requests import (
     ClusterWrite,
     NodeCreationRequest,
@@ -54,6 +55,8 @@ if TYPE_CHECKING:
     from paddock.service.steps.outcome import Outcome
 
 REGION = "us-east-1"
+# An account that nothing is too fast for.
+UNLIMITED: Rates = dict.fromkeys(Bucket, Rate(1_000_000, 10_000))
 CLUSTER = "demo"
 MAX_STEPS = 2_000
 SETTLING_MINUTES = 300
@@ -85,6 +88,7 @@ class World:
         self, *nodearrays: dict[str, Any], clock: ManualClock | None = None, **definition: Any
     ) -> None:
         self.clock = clock or ManualClock()
+        self.rates: Rates = DEFAULT_RATES
         self.repository: FakeRepository = StrictRepository()
         self.ec2 = FakeEc2(now=self.clock.seconds)
         self.compute = FakeCompute(self.ec2)
@@ -205,9 +209,9 @@ class World:
         ports = (self.repository, self.compute)
         match name:
             case "launch":
-                return launch(*ports, self.clock, operation_id, polls)
+                return launch(*ports, self.clock, operation_id, polls, self.rates)
             case "terminate":
-                return terminate(*ports, self.clock, operation_id, polls)
+                return terminate(*ports, self.clock, operation_id, polls, self.rates)
             case "finish":
                 return finish(*ports, self.workflows, self.clock, operation_id, polls)
             case _:

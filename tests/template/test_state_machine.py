@@ -11,7 +11,8 @@ import pytest
 from statelint.config import Config
 from statelint.linter import Linter
 
-from paddock.model.operation import DEADLINE_NS, SECOND_NS
+from paddock.model.base import MAX_NODES
+from paddock.model.operation import SECOND_NS, Action, deadline_of
 from paddock.reconcile.expire import WORKFLOW_GRACE_NS
 from tests.emulator.template import ROOT, load_template
 
@@ -68,7 +69,8 @@ def test_a_task_outlasts_its_function(name: str) -> None:
 
 
 def test_an_execution_ends_by_itself_after_its_operation_should_have() -> None:
-    seconds = (DEADLINE_NS + WORKFLOW_GRACE_NS) / SECOND_NS
+    longest = max(deadline_of(action, MAX_NODES, 0) for action in Action)
+    seconds = (longest + WORKFLOW_GRACE_NS) / SECOND_NS
     assert seconds < DEFINITION["TimeoutSeconds"] <= 4 * seconds
 
 

@@ -20,6 +20,7 @@ from paddock.adapters.service_quotas import ServiceQuotas
 from paddock.adapters.sqs import SqsParts, parse_part
 from paddock.adapters.step_functions import StepFunctionsWorkflows
 from paddock.adapters.system_clock import SystemClock
+from paddock.model.pace import Bucket, Rate
 from paddock.reconcile import fan_out, instance_events, run
 from paddock.service import (
     authentication,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from paddock.model.cluster import Cluster
     from paddock.model.node import Node
     from paddock.model.operation import Action, Operation
+    from paddock.model.pace import Rates
     from paddock.model.requests import (
         ClusterWrite,
         NodeCreationRequest,
@@ -113,6 +115,13 @@ def patient_compute() -> Compute:
 def _ec2(config: Config) -> Compute:
     # Instances belong to the table that has their records, and to no other in the account.
     return Ec2Compute(boto3.client("ec2", config=config), settings().table_name)
+
+
+def _rates() -> Rates:
+    """What EC2 allows the account, where the deployment knows better than the defaults."""
+    launches = Rate(settings().launch_burst, settings().launch_rate)
+    ends = Rate(settings().terminate_burst, settings().terminate_rate)
+    return {Bucket.LAUNCH: launches, Bucket.START: launches, Bucket.STOP: ends, Bucket.TERMINATE: ends}
 
 
 @cache
@@ -244,12 +253,12 @@ def delete_virtual_cluster(
 
 def launch_step(operation_id: str, polls: int) -> Outcome:
     """See ``steps.launch``."""
-    return launch.launch(repository(), patient_compute(), clock(), operation_id, polls)
+    return launch.launch(repository(), patient_compute(), clock(), operation_id, polls, _rates())
 
 
 def terminate_step(operation_id: str, polls: int) -> Outcome:
     """See ``steps.terminate``."""
-    return terminate.terminate(repository(), patient_compute(), clock(), operation_id, polls)
+    return terminate.terminate(repository(), patient_compute(), clock(), operation_id, polls, _rates())
 
 
 def poll_step(operation_id: str, polls: int) -> Outcome:

@@ -17,6 +17,10 @@ class Settings:
     region: str
     parts_queue_url: str = ""
     public_url: str = ""
+    launch_burst: int = 1_000
+    launch_rate: float = 2
+    terminate_burst: int = 1_000
+    terminate_rate: float = 20
 
     @classmethod
     def from_environment(cls) -> Settings:
@@ -29,4 +33,8 @@ class Settings:
             region=os.environ.get("AWS_REGION", "us-east-1"),
             parts_queue_url=os.environ.get("PARTS_QUEUE_URL", ""),
             public_url=os.environ.get("PUBLIC_URL", ""),
+            launch_burst=int(os.environ.get("LAUNCH_BURST", "1000")),
+            launch_rate=float(os.environ.get("LAUNCH_RATE", "2")),
+            terminate_burst=int(os.environ.get("TERMINATE_BURST", "1000")),
+            terminate_rate=float(os.environ.get("TERMINATE_RATE", "20")),
         )

@@ -10,14 +10,12 @@ launched, so the bucket is full in 500 seconds; the next 100 may follow after 50
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _SECOND_NS = 1_000_000_000
+_PORTION_SECONDS = 50
 
 
 class Bucket(StrEnum):
@@ -36,6 +34,14 @@ class Rate:
     burst: int
     per_second: float
 
+    @property
+    def portion(self) -> int:
+        """The fewest that a call is made for, unless fewer are wanted: what comes back in 50 seconds.
+
+        EC2 advises to launch about 100 at a time; of an emptied bucket that is 100 launches, or 500 ends.
+        """
+        return max(1, min(self.burst // 2, round(_PORTION_SECONDS * self.per_second)))
+
     def nanoseconds(self, count: int) -> int:
         """What so many instances take to come back."""
         return round(count * _SECOND_NS / self.per_second)
@@ -45,8 +51,8 @@ class Rate:
         return max(0, count - self.burst) / self.per_second
 
 
-Rates = dict[Bucket, Rate]
-DEFAULT_RATES: Mapping[Bucket, Rate] = {
+Rates = Mapping[Bucket, Rate]
+DEFAULT_RATES: Rates = {
     Bucket.LAUNCH: Rate(1_000, 2),
     Bucket.START: Rate(1_000, 2),
     Bucket.STOP: Rate(1_000, 20),

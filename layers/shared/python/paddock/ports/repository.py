@@ -17,6 +17,7 @@ from paddock.model.cluster import Cluster
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, Request
+from paddock.model.pace import Pace
 from paddock.model.quotas import Quotas
 from paddock.model.usage import UsageInterval
 from paddock.model.virtual_cluster import VirtualCluster, VirtualClusterChange
@@ -29,6 +30,7 @@ Record = (
     | Ledger
     | Node
     | Operation
+    | Pace
     | Quotas
     | Request
     | UsageInterval
@@ -117,6 +119,9 @@ class Repository(Protocol):
 
     def operation(self, operation_id: str) -> Operation | None:
         """The operation of this id."""
+
+    def pace(self) -> Pace | None:
+        """EC2's token buckets, as far as this deployment empties them; ``None`` where it never has."""
 
     def quotas(self) -> Quotas | None:
         """The account's quotas as they were last asked for."""

@@ -39,7 +39,7 @@ _STRANDED = "the operation that should have launched it has ended"
 def ended_launchers(repository: Repository, nodes: Sequence[Node], now: int) -> set[str]:
     """The operations that have ended before these nodes had come to where they brought them.
 
-    Of nodes that nobody took hold of for as long as an operation may take: before that hardly any has.
+    Of nodes that nobody took hold of for half an hour: before that few have, and large ones take longer.
     """
     late = {node.launcher for node in nodes if node.is_coming and now - node.managed_at >= DEADLINE_NS}
     return late.difference(running_among(repository, late))

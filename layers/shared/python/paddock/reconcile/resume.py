@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.model.identity import next_revision
-from paddock.model.operation import DEADLINE_NS, ENDING, SECOND_NS
+from paddock.model.operation import ENDING, SECOND_NS, deadline_of
 from paddock.ports.repository import Put
 
 if TYPE_CHECKING:
@@ -46,7 +46,11 @@ def resume(repository: Repository, workflows: Workflows, clock: Clock, operation
     again = replace(
         operation,
         attempt=operation.attempt + 1,
-        deadline=now + DEADLINE_NS if may_be_extended(operation) else operation.deadline,
+        deadline=(
+            deadline_of(operation.action, operation.total, now)
+            if may_be_extended(operation)
+            else operation.deadline
+        ),
         revision=next_revision(now, operation.revision),
     )
     repository.commit(Put(again, was=operation))

@@ -12,11 +12,11 @@ from paddock.model.identity import new_operation_id, next_revision
 from paddock.model.names import NameSet
 from paddock.model.node import NodeStatus
 from paddock.model.operation import (
-    DEADLINE_NS,
     EVERY_VIRTUAL_CLUSTER,
     Action,
     Operation,
     OperationState,
+    deadline_of,
 )
 from paddock.ports.repository import MAX_WRITES, Check, Put
 from paddock.service.actions import RefusedError, act
@@ -153,7 +153,7 @@ def new_operation(
         revision=next_revision(now),
         state=OperationState.RUNNING if node_ids else OperationState.SUCCEEDED,
         start_time=now,
-        deadline=now + DEADLINE_NS,
+        deadline=deadline_of(action, len(node_ids), now),
         finish_time=0 if node_ids else now,
         total=len(node_ids),
         request_id=request_id,

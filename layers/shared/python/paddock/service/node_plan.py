@@ -20,7 +20,7 @@ from paddock.model.definition import bucket_id
 from paddock.model.identity import new_operation_id, next_revision
 from paddock.model.names import PLACEHOLDER, NameSet
 from paddock.model.node import LaunchSpec, ShutdownPolicy
-from paddock.model.operation import DEADLINE_NS, Action, NodeGroup, Operation, OperationState
+from paddock.model.operation import Action, NodeGroup, Operation, OperationState, deadline_of
 from paddock.model.requests import BucketChoice, NodeSet
 from paddock.model.wording import listed, quoted
 from paddock.ports.repository import Check, Put
@@ -90,7 +90,7 @@ class NodePlan:
             revision=next_revision(self._now),
             state=OperationState.RUNNING if total else ended,
             start_time=self._now,
-            deadline=self._now + DEADLINE_NS,
+            deadline=deadline_of(Action.CREATE, total, self._now),
             finish_time=0 if total else self._now,
             total=total,
             request_id=request_id,

@@ -22,6 +22,7 @@ from paddock.model.cluster import Cluster
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import RETENTION_NS, SECOND_NS, Operation, Request
+from paddock.model.pace import Pace
 from paddock.model.quotas import Quotas
 from paddock.model.usage import USAGE_RETENTION_NS, UsageInterval
 from paddock.model.virtual_cluster import HISTORY_RETENTION_NS, VirtualCluster, VirtualClusterChange
@@ -42,6 +43,7 @@ _ADAPTERS: Mapping[Any, TypeAdapter[Any]] = {
         Ledger,
         Node,
         Operation,
+        Pace,
         Quotas,
         Request,
         UsageInterval,

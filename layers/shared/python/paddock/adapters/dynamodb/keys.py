@@ -7,6 +7,7 @@
 | node | ``CLUSTER#<name>`` | ``NODE#<id>`` |
 | operation | ``OPERATION#<id>`` | ``OPERATION`` |
 | the account's quotas | ``QUOTAS`` | ``QUOTAS`` |
+| the account's token buckets | ``PACE`` | ``PACE`` |
 | request id | ``REQUEST#<request id>`` | cluster's name |
 | usage interval | ``USAGE#<cluster>`` | ``<end in ns, 20 digits>#<node id>`` |
 | virtual cluster | ``VIRTUAL_CLUSTERS`` | id |
@@ -24,6 +25,7 @@ from paddock.model.cluster import Cluster
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, Request
+from paddock.model.pace import Pace
 from paddock.model.quotas import Quotas
 from paddock.model.usage import UsageInterval
 from paddock.model.virtual_cluster import VirtualClusterChange
@@ -70,6 +72,11 @@ def operation_id(pk: str) -> str:
     return pk.removeprefix(OPERATIONS)
 
 
+def pace() -> Key:
+    """Key of the account's token buckets."""
+    return Key("PACE", "PACE")
+
+
 def quotas() -> Key:
     """Key of the account's quotas."""
     return Key("QUOTAS", "QUOTAS")
@@ -106,6 +113,8 @@ def key_of(record: Record) -> Key:  # noqa: PLR0911 - one for each kind of recor
             return node(record.cluster, record.id)
         case Operation():
             return operation(record.id)
+        case Pace():
+            return pace()
         case Quotas():
             return quotas()
         case Request():

@@ -19,6 +19,7 @@ from paddock.model.identity import node_id_prefix
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, Request
+from paddock.model.pace import Pace
 from paddock.model.quotas import Quotas
 from paddock.model.usage import UsageInterval
 from paddock.model.virtual_cluster import VirtualCluster, VirtualClusterChange
@@ -146,6 +147,10 @@ class DynamoDbRepository:
     def operation(self, operation_id: str) -> Operation | None:
         """See ``Repository.operation``."""
         return self._get(Operation, keys.operation(operation_id))
+
+    def pace(self) -> Pace | None:
+        """See ``Repository.pace``."""
+        return self._get(Pace, keys.pace())
 
     def quotas(self) -> Quotas | None:
         """See ``Repository.quotas``."""

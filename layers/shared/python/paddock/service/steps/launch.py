@@ -1,4 +1,7 @@
-"""The launch task: get nodes their instances, a batch in one call; start and reboot those that are there."""
+"""The launch task: get nodes their instances, a batch in one call; start and reboot those that are there.
+
+Batches keep to EC2's rate: each waits for its turn in the token bucket that all operations share.
+"""
 
 from __future__ import annotations
 
@@ -8,32 +11,43 @@ from typing import TYPE_CHECKING
 from paddock.errors import ComputeThrottled, ComputeUnavailable, LaunchRefused
 from paddock.model.identity import next_revision
 from paddock.model.node import NodeStatus
-from paddock.model.operation import Action, LaunchBatch
-from paddock.ports.compute import LaunchRequest, LaunchResult, Refusal, RefusalKind
+from paddock.model.operation import DEADLINE_NS, SECOND_NS, Action, LaunchBatch
+from paddock.model.pace import DEFAULT_RATES, Bucket, Pace
+from paddock.ports.compute import InstanceState, LaunchRequest, LaunchResult, Refusal, RefusalKind
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.contention import commit_each, until_won
 from paddock.service.manage_nodes import prepare
 from paddock.service.observation import stopped
+from paddock.service.pacing import Paced, paced, put_pace, seconds_until
 from paddock.service.placement_groups import cloud_placement_group
 from paddock.service.read_nodes import nodes_of
 from paddock.service.settling import release_nodes
 from paddock.service.shortage import is_waiting, settle_shortage
-from paddock.service.steps.outcome import Next, Outcome, wait
+from paddock.service.steps.outcome import Next, Outcome, wait, wait_for
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from paddock.model.node import Node
     from paddock.model.operation import Operation
+    from paddock.model.pace import Rate, Rates
     from paddock.ports.clock import Clock
     from paddock.ports.compute import Compute
     from paddock.ports.repository import Repository
 
 # Well below the 1,000 of an instant fleet, so that a task has time to record what it launched.
 BATCH_SIZE = 500
+_STARTED = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
 
 
-def launch(repository: Repository, compute: Compute, clock: Clock, operation_id: str, polls: int) -> Outcome:
+def launch(
+    repository: Repository,
+    compute: Compute,
+    clock: Clock,
+    operation_id: str,
+    polls: int,
+    rates: Rates = DEFAULT_RATES,
+) -> Outcome:
     """Launch the next batch of an operation's nodes; start its stopped instances, or reboot those to restart.
 
     The batch is on record before the call, and its token derives from it: after a crash anywhere, the next
@@ -46,48 +60,80 @@ def launch(repository: Repository, compute: Compute, clock: Clock, operation_id:
         return Outcome(Next.DONE)
     if clock.now() >= operation.deadline:
         return Outcome(Next.FINISH)
-    if operation.batch is None:
-        errors = operation.errors | prepare(repository, clock, operation)
-        try:
-            errors |= _use_instances(repository, compute, clock, operation, errors)
-        except (ComputeThrottled, ComputeUnavailable):
-            return wait(polls)
-        operation = _open_batch(repository, clock, operation.with_errors(errors))
-    if operation.batch is None:
-        return wait(polls)
     try:
-        result = compute.launch(_launch_request(operation, operation.batch))
+        operation, seconds = _with_batch(repository, compute, clock, operation, polls, rates)
+        batch = operation.batch
+        if batch is None or seconds:
+            return wait_for(seconds) if seconds else wait(polls)
+        result = _call(compute, operation, batch)
     except (ComputeThrottled, ComputeUnavailable):
-        # The batch stays open; the same call is made again after the wait.
+        # A batch stays open; the same call is made again after the wait.
         return wait(polls)
-    except LaunchRefused as refused:
-        result = LaunchResult(
-            instance_ids=(),
-            refusals=(Refusal(kind=RefusalKind.FAULT, code=refused.facts["code"], message=refused.message),),
-        )
-    left = _assign(repository, clock, operation, operation.batch, result)
-    operation = _close_batch(repository, clock, operation, operation.batch, left)
+    left = _assign(repository, clock, operation, batch, result)
     is_throttled = bool(left) and result.shortage is RefusalKind.THROTTLED
+    operation = replace(operation, throttled=is_throttled and not result.instance_ids)
+    operation = _close_batch(repository, clock, operation, batch, left, rates, is_throttled=is_throttled)
     more = operation.launched_to < operation.total and not is_throttled
     return Outcome(Next.LAUNCH) if more else wait(polls)
 
 
+def _with_batch(
+    repository: Repository, compute: Compute, clock: Clock, operation: Operation, polls: int, rates: Rates
+) -> tuple[Operation, int]:
+    """The operation with its open batch or its next one, if there is any, and the seconds until its turn."""
+    if operation.batch is None:
+        errors = operation.errors | prepare(repository, clock, operation)
+        used, touched = _use_instances(repository, compute, clock, operation, errors, polls, rates)
+        operation = operation.with_errors({**errors, **used.refused})
+        if used.left:
+            turn = clock.now() + used.wait_seconds * SECOND_NS
+            if touched:
+                operation = _extended(operation, turn, rates[Bucket.START], used.left)
+            return _save(repository, clock, operation, operation), used.wait_seconds
+        operation = _open_batch(repository, clock, operation, rates)
+    turn = operation.batch.not_before if operation.batch else 0
+    return operation, seconds_until(turn, clock.now())
+
+
+def _call(compute: Compute, operation: Operation, batch: LaunchBatch) -> LaunchResult:
+    try:
+        return compute.launch(_launch_request(operation, batch))
+    except LaunchRefused as refused:
+        fault = Refusal(kind=RefusalKind.FAULT, code=refused.facts["code"], message=refused.message)
+        return LaunchResult(instance_ids=(), refusals=(fault,))
+
+
 def _use_instances(
-    repository: Repository, compute: Compute, clock: Clock, operation: Operation, refused: Collection[str]
-) -> dict[str, str]:
-    """Start or reboot the instances that nodes have already; answers why not, by node."""
+    repository: Repository,
+    compute: Compute,
+    clock: Clock,
+    operation: Operation,
+    refused: Collection[str],
+    polls: int,
+    rates: Rates,
+) -> tuple[Paced, bool]:
+    """Start or reboot the instances that nodes have already.
+
+    Answers why not, by node, which others have to wait, and whether it was the turn of any.
+    """
     if operation.action not in (Action.START, Action.RESTART):
-        return {}
+        return Paced({}), False
     nodes = [
         node
         for node in nodes_of(repository, operation)
         if node.id not in refused and _is_held(node, operation)
     ]
     by_instance = {node.instance_id: node.id for node in nodes if node.instance_id}
-    if not by_instance:
-        return {}
-    call = compute.restart if operation.action is Action.RESTART else compute.start
-    errors = {by_instance[one]: reason for one, reason in call(list(by_instance)).items()}
+    ids = sorted(by_instance)
+    if operation.action is Action.RESTART:
+        done = Paced(compute.restart(ids) if ids else {})
+    else:
+        if ids and polls:
+            # Those that have started already would use up what the others need.
+            seen = compute.describe(ids)
+            ids = [one for one in ids if one not in seen or seen[one].state not in _STARTED]
+        done = paced(repository, clock, rates, Bucket.START, ids, compute.start)
+    errors = {by_instance[one]: reason for one, reason in done.refused.items()}
     if operation.action is Action.START:
         release_nodes(
             repository,
@@ -96,7 +142,7 @@ def _use_instances(
             errors.keys(),
             lambda node: stopped(node, errors[node.id], clock.now()) if _is_held(node, operation) else node,
         )
-    return errors
+    return replace(done, refused=errors), done.left < len(ids)
 
 
 def _is_held(node: Node, operation: Operation) -> bool:
@@ -109,8 +155,13 @@ def _is_held(node: Node, operation: Operation) -> bool:
     return node.launcher == operation.id and node.status is NodeStatus.PREPARING and node.is_wanted
 
 
-def _open_batch(repository: Repository, clock: Clock, operation: Operation) -> Operation:
-    """Write down the next run of nodes that are wanted, alike and not launched; or that none are left."""
+def _open_batch(repository: Repository, clock: Clock, operation: Operation, rates: Rates) -> Operation:
+    """Write down the next run of nodes that are wanted, alike and not launched; or that none are left.
+
+    As many as the token bucket has for them now, or else a portion that has to wait for its turn. The
+    operation then has as long from its turn on as it would have had without waiting. Only one that EC2
+    throttles at its turn does not go on for ever.
+    """
     places = {identity: place for place, identity in enumerate(operation.ids(), start=1)}
     nodes = nodes_of(repository, operation)
     if any(node.replaced_instance_id and node.is_wanted and node.launcher == operation.id for node in nodes):
@@ -124,14 +175,33 @@ def _open_batch(repository: Repository, clock: Clock, operation: Operation) -> O
         return _save(repository, clock, operation, replace(operation, launched_to=operation.total))
     run = _first_run(sorted(waiting, key=lambda item: item[0]))
     place, first = run[0]
-    batch = LaunchBatch(
-        number=operation.batches + 1,
-        first=place,
-        count=len(run),
-        spec=first.spec,
-        placement_group_id=first.placement_group_id,
-    )
-    return _save(repository, clock, operation, replace(operation, batch=batch, batches=batch.number))
+    rate = rates[Bucket.LAUNCH]
+
+    def open_batch(pace: Pace, now: int) -> tuple[Operation, Pace]:
+        # What is placed together is launched together.
+        least = len(run) if first.placement_group_id else min(len(run), rate.portion)
+        count = max(least, min(len(run), pace.room(Bucket.LAUNCH, rate, now)))
+        turn = pace.may_at(Bucket.LAUNCH, rate, count, now)
+        batch = LaunchBatch(
+            number=operation.batches + 1,
+            first=place,
+            count=count,
+            spec=first.spec,
+            placement_group_id=first.placement_group_id,
+            not_before=turn,
+        )
+        opened = replace(operation, batch=batch, batches=batch.number)
+        if turn > now and not operation.throttled:
+            opened = _extended(opened, turn, rate, len(waiting) - count)
+        return opened, pace.taken(Bucket.LAUNCH, rate, count, now)
+
+    return _save_paced(repository, clock, operation, open_batch)
+
+
+def _extended(operation: Operation, turn: int, rate: Rate, rest: int) -> Operation:
+    """The operation with the time that it would have had, had its turn (ns) not been so late."""
+    deadline = max(operation.deadline, turn + DEADLINE_NS + rate.nanoseconds(rest))
+    return replace(operation, deadline=deadline)
 
 
 def _first_run(waiting: Sequence[tuple[int, Node]]) -> list[tuple[int, Node]]:
@@ -203,13 +273,58 @@ def _launched(node: Node, instance_id: str, now: int) -> Node:
 
 
 def _close_batch(
-    repository: Repository, clock: Clock, operation: Operation, batch: LaunchBatch, left: Sequence[str]
+    repository: Repository,
+    clock: Clock,
+    operation: Operation,
+    batch: LaunchBatch,
+    left: Sequence[str],
+    rates: Rates,
+    *,
+    is_throttled: bool,
 ) -> Operation:
     """Pass the batch; but not beyond its launched nodes where any of the others is still to be launched."""
+    rate = rates[Bucket.LAUNCH]
     last = batch.first + batch.count - 1
     if left and any(is_waiting(node) for node in repository.nodes_by_id(operation.cluster, left)):
         last -= len(left)
-    return _save(repository, clock, operation, replace(operation, batch=None, launched_to=last))
+    closed = replace(operation, batch=None, launched_to=last)
+    if not left:
+        return _save(repository, clock, operation, closed)
+
+    def close(pace: Pace, now: int) -> tuple[Operation, Pace]:
+        # EC2 counts what it launches; and where it throttles, it is its own bucket that counts.
+        if is_throttled:
+            return closed, pace.emptied(Bucket.LAUNCH, rate, now)
+        return closed, pace.taken(Bucket.LAUNCH, rate, -len(left), now)
+
+    return _save_paced(repository, clock, operation, close)
+
+
+def _save_paced(
+    repository: Repository,
+    clock: Clock,
+    before: Operation,
+    decide: Callable[[Pace, int], tuple[Operation, Pace]],
+) -> Operation:
+    """Like ``_save``, together with the token bucket, from which other operations take as well."""
+
+    def attempt() -> Operation | WriteConflictError:
+        stored, now = repository.pace(), clock.now()
+        after, pace = decide(stored or Pace(revision=0), now)
+        after = replace(after, revision=next_revision(now, before.revision))
+        put = Put(after, was=before)
+        try:
+            repository.commit(put, put_pace(pace, stored, now))
+        except WriteConflictError as conflict:
+            if put in conflict.writes:
+                return conflict
+            raise
+        return after
+
+    saved = until_won(clock, attempt)
+    if isinstance(saved, WriteConflictError):
+        raise saved
+    return saved
 
 
 def _save(repository: Repository, clock: Clock, before: Operation, after: Operation) -> Operation:

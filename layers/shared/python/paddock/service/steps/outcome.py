@@ -45,6 +45,11 @@ def wait(polls: int) -> Outcome:
     return Outcome(Next.WAIT, min(_MAX_WAIT_SECONDS, round(seconds)))
 
 
+def wait_for(seconds: int) -> Outcome:
+    """Wait so long, but for a minute at most: what has begun meanwhile is looked at then."""
+    return Outcome(Next.WAIT, min(_MAX_WAIT_SECONDS, seconds))
+
+
 def or_wait(step: Callable[[str, int], Outcome], operation_id: str, polls: int) -> Outcome:
     """Do a step. Where the store throttles it for longer than a task has time, wait: the next one goes on."""
     try:

@@ -67,7 +67,8 @@ def _poll_launching(
     seen = compute.describe(ids) if ids else {}
     pending = _record(repository, clock, starting, seen)
     if replaced and _record_replaced(repository, clock, replaced, seen):
-        return _again_or_wait(Next.TERMINATE, polls)
+        unheard = any(_is_unheard(node, seen) for node in replaced)
+        return Outcome(Next.TERMINATE) if unheard else _again_or_wait(Next.TERMINATE, polls)
     if operation.launched_to < operation.total:
         return Outcome(Next.LAUNCH)
     if any(seen_state(node, seen) is InstanceState.STOPPED for node in starting):
@@ -154,6 +155,7 @@ def _poll_ending(
     if not left and not stops and not any(_is_untouched(node, operation) for node in every):
         return Outcome(Next.FINISH)
     unheard = [node for node in left if node.id not in operation.errors and _is_unheard(node, seen)]
+    unheard += [node for node in stopping if seen_state(node, seen) is InstanceState.RUNNING]
     if unheard and clock.now() >= operation.not_before:
         return Outcome(Next.TERMINATE)
     return _again_or_wait(Next.TERMINATE, polls)

@@ -9,30 +9,43 @@ from paddock.errors import ComputeThrottled, ComputeUnavailable
 from paddock.model.identity import next_revision
 from paddock.model.node import NodeStatus, TargetState
 from paddock.model.operation import Action
+from paddock.model.pace import DEFAULT_RATES, Bucket
+from paddock.ports.compute import InstanceState
 from paddock.ports.repository import Put
 from paddock.service.contention import commit_each
 from paddock.service.goals import is_led_there
 from paddock.service.manage_nodes import prepare
 from paddock.service.observation import is_to_end
+from paddock.service.pacing import paced
 from paddock.service.read_nodes import nodes_of
-from paddock.service.steps.outcome import Next, Outcome, wait
+from paddock.service.steps.outcome import Next, Outcome, wait, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from paddock.model.node import Node
     from paddock.model.operation import Operation
+    from paddock.model.pace import Rates
     from paddock.ports.clock import Clock
     from paddock.ports.compute import Compute
     from paddock.ports.repository import Repository
 
 
+_STOPPED = frozenset({InstanceState.STOPPING, InstanceState.STOPPED})
+
+
 def terminate(
-    repository: Repository, compute: Compute, clock: Clock, operation_id: str, polls: int
+    repository: Repository,
+    compute: Compute,
+    clock: Clock,
+    operation_id: str,
+    polls: int,
+    rates: Rates = DEFAULT_RATES,
 ) -> Outcome:
     """Mark what the request did not live to mark, and ask the cloud to end or stop every instance.
 
-    Doing it twice is harmless. Reasons why an instance cannot be changed go on record with the operation.
+    As many at a time as EC2's rate allows; what has begun to end is not asked for again. Doing it twice is
+    harmless. Reasons why an instance cannot be changed go on record with the operation.
     """
     operation = repository.operation(operation_id)
     if operation is None or not operation.is_running:
@@ -47,10 +60,14 @@ def terminate(
     ending = {instance_id: node.id for node in nodes for instance_id in _to_end(node, operation)}
     stopping = {node.instance_id: node.id for node in nodes if _to_stop(node)}
     try:
-        refused = dict(compute.terminate(list(ending))) if ending else {}
-        refused |= compute.stop(list(stopping)) if stopping else {}
+        seen = compute.describe([*ending, *stopping]) if polls and (ending or stopping) else {}
+        to_end = [one for one in sorted(ending) if one not in seen or not seen[one].state.is_ending]
+        to_stop = [one for one in sorted(stopping) if one not in seen or seen[one].state not in _STOPPED]
+        ended = paced(repository, clock, rates, Bucket.TERMINATE, to_end, compute.terminate)
+        stopped = paced(repository, clock, rates, Bucket.STOP, to_stop, compute.stop)
     except (ComputeThrottled, ComputeUnavailable):
         return wait(polls)
+    refused = {**ended.refused, **stopped.refused}
     errors |= {(ending | stopping)[instance_id]: reason for instance_id, reason in refused.items()}
     if operation.action is Action.REIMAGE:
         # What is kept is not asked for again, so it has no other reason than its first.
@@ -61,7 +78,8 @@ def terminate(
         repository.commit(Put(after, was=operation))
     if operation.action is Action.REIMAGE:
         _keep(repository, clock, [node for node in nodes if refused.keys() & _replaced(node, operation)])
-    return wait(polls)
+    turns = [one.wait_seconds for one in (ended, stopped) if one.left]
+    return wait_for(min(turns)) if turns else wait(polls)
 
 
 def _to_end(node: Node, operation: Operation) -> Collection[str]:
