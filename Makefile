@@ -39,7 +39,7 @@ soak: $(READY)  ## Run all of it in bad weather for as long as SOAK_SECONDS says
 bench: $(READY)  ## Print what creating nodes costs in calls
 	@PYTHONPATH=layers/shared/python $(BIN)/python -m tests.bench.calls
 
-bench-scale: $(READY)  ## Print what 10,000 nodes take with AWS's default limits, in some fifteen minutes
+bench-scale: $(READY)  ## Print what 10,000 nodes take with AWS's default limits, in half an hour
 	@PYTHONPATH=layers/shared/python $(BIN)/python -m tests.bench.scale
 
 check: $(READY)  ## Check format, lint, types, the template and the import arrows

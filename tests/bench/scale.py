@@ -25,7 +25,7 @@ from tests.fakes.dynamodb import FakeDynamoDb
 from tests.fakes.world import World, nodearray
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from paddock.model.operation import Operation
 
@@ -168,27 +168,21 @@ def row(what: str, run: Run) -> str:
     return f"| {' | '.join(cells)} |"
 
 
-def table(nodes: int = NODES, part: float = 1) -> str:
-    """Make so many nodes, end them, and make a virtual cluster of as many."""
-    lines = [f"| {' | '.join(COLUMNS)} |", "|---|" + "---:|" * (len(COLUMNS) - 1)]
-    account = Account(part)
-    lines.append(row(f"create {nodes:,}", account.ask(lambda world: world.create(nodes))))
+def rows(nodes: int = NODES, part: float = 1) -> Iterator[str]:
+    """Make so many nodes, end them; make a virtual cluster of as many; make them by ten requests at once."""
+    yield f"| {' | '.join(COLUMNS)} |"
+    yield "|---|" + "---:|" * (len(COLUMNS) - 1)
+    account, tenth = Account(part), nodes // 10
+    yield row(f"create {nodes:,}", account.ask(lambda world: world.create(nodes)))
     ids = [node.id for node in account.world.nodes()]
-    lines.append(row(f"terminate {nodes:,}", account.ask(lambda world: world.terminate(ids=ids))))
-    account.clock.advance(3600)
-    lines.append(
-        row(f"virtual cluster of {nodes:,}", account.ask(lambda world: world.want("vc", x4c8g=nodes)))
-    )
+    yield row(f"terminate {nodes:,}", account.ask(lambda world: world.terminate(ids=ids)))
     account = Account(part)
-    tenth = nodes // 10
-    lines.append(
-        row(
-            f"10 creates of {tenth:,} at once",
-            account.ask(*([lambda world: world.create(tenth)] * 10)),
-        )
-    )
-    return "\n".join(lines)
+    yield row(f"virtual cluster of {nodes:,}", account.ask(lambda world: world.want("vc", x4c8g=nodes)))
+    account = Account(part)
+    at_once = [lambda world: world.create(tenth)] * 10
+    yield row(f"10 creates of {tenth:,} at once", account.ask(*at_once))
 
 
 if __name__ == "__main__":
-    print(table())  # noqa: T201 - that is what it is for
+    for line in rows():
+        print(line, flush=True)  # noqa: T201 - that is what it is for
