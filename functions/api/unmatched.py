@@ -11,6 +11,7 @@ from paddock.http.request import Request
 # As in template.yaml; a test holds the two together.
 METHODS = {
     "/healthz": ["GET"],
+    "/self": ["GET"],
     "/clusters": ["GET"],
     "/clusters/{cluster}": ["DELETE", "GET", "PUT"],
     "/clusters/{cluster}/status": ["GET"],

@@ -28,6 +28,9 @@ HANDLERS: dict[tuple[str, str], str] = {
 }
 
 
+ACCOUNT = "123456789012"
+
+
 @dataclass
 class Context:
     """What Lambda tells a handler about itself."""
@@ -97,4 +100,6 @@ def event(
         "headers": {},
         "body": body if isinstance(body, str) or body is None else json.dumps(body),
         "isBase64Encoded": False,
+        # As for a route that is authorized by IAM.
+        "requestContext": {"accountId": ACCOUNT, "identity": {"userArn": names.get("caller")}},
     }

@@ -12,7 +12,7 @@ from paddock import bootstrap
 from paddock.errors import ComputeUnavailable, StoreThrottled
 from paddock.observability import logger
 from tests import readme
-from tests.fakes.api import HANDLERS, ask, event, handle, serve
+from tests.fakes.api import ACCOUNT, HANDLERS, ask, event, handle, serve
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
 
 NOT_JSON = "count=1"
@@ -26,11 +26,14 @@ CLAIM = {"virtualClusterId": "new", "replicaSets": {"4c8g": 1}}
 HELD = "/virtual_clusters/{virtualCluster}"
 HISTORY = f"{HELD}/history"
 DEMO, NONE, EMPTY = {"cluster": CLUSTER}, {"cluster": "none"}, {"cluster": "empty"}
+SESSION = f"arn:aws:sts::{ACCOUNT}:assumed-role/compute/"
 ACTIONS = ("terminate", "shutdown", "deallocate", "start", "remove", "restart", "reimage")
 
 # Method and route; status; names in the path, query, body.
 CASES: dict[tuple[str, str, int], tuple[dict[str, str], dict[str, str] | None, Any]] = {
     ("GET", "/healthz", 200): ({}, None, None),
+    ("GET", "/self", 200): ({"caller": CURRENT}, None, None),
+    ("GET", "/self", 404): ({"caller": f"{SESSION}i-0123456789abcdef0"}, None, None),
     ("GET", "/clusters", 200): ({}, None, None),
     ("GET", "/clusters", 400): ({}, {"nextToken": "no name!"}, None),
     ("PUT", ONE, 200): (DEMO, None, {**DEFINITION, "revision": CURRENT}),
@@ -116,6 +119,8 @@ def filled(world: World, names: dict[str, str], body: Any) -> tuple[dict[str, st
     cluster, used = world.repository.cluster(CLUSTER), world.repository.request(CLUSTER, "used")
     assert cluster is not None
     assert used is not None
+    if names.get("caller") == CURRENT:
+        names = {"caller": SESSION + world.nodes()[0].instance_id}
     if names.get("operation") == CURRENT:
         names = {"operation": used.operation_id}
     if isinstance(body, dict) and body.get("revision") == CURRENT:

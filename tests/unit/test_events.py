@@ -48,6 +48,8 @@ STORY: tuple[tuple[str, str, int | str], ...] = (
     ("api", "terminate_nodes", 202),
     ("api", "delete_cluster", 409),
     ("api", "unmatched", 405),
+    # No node of the story has the instance that asks.
+    ("api", "get_self", 404),
     ("api", "get_health", 200),
 )
 

@@ -28,6 +28,7 @@ from paddock.service import (
     clusters,
     create_nodes,
     lookup,
+    machines,
     manage_nodes,
     operations,
     read_nodes,
@@ -215,6 +216,11 @@ def get_operation(operation_id: str) -> tuple[Operation, Sequence[Node]]:
 def find_operation(request_id: str) -> tuple[Operation, Sequence[Node]] | None:
     """See ``operations.find_operation``."""
     return operations.find_operation(repository(), request_id)
+
+
+def get_self(instance_id: str) -> tuple[Node, Sequence[Node]]:
+    """See ``machines.get_self``."""
+    return machines.get_self(repository(), compute(), instance_id)
 
 
 def write_virtual_cluster(body: VirtualClusterWrite, expected: int | None, by: str) -> VirtualCluster:

@@ -27,6 +27,9 @@ _MAX_ERRORS_TOLD = 5
 _MAX_DEPTH = 64
 _TOO_DEEP = f"it must be nested at most {_MAX_DEPTH} deep"
 _WEIGHT = re.compile(r"0(\.[0-9]{0,3})?|1(\.0{0,3})?")
+_INSTANCE_SESSION = re.compile(
+    r"arn:aws[a-z-]*:sts::(?P<account>[0-9]{12}):assumed-role/[\w+=,.@-]+/(?P<instance>i-[0-9a-f]{8,17})"
+)
 _TRUTH = {"true": True, "1": True, "false": False, "0": False}
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -42,6 +45,16 @@ class Request:
         self.url_path: str = event.get("path") or ""
         authorizer = (event.get("requestContext") or {}).get("authorizer") or {}
         self.user: str = authorizer.get("principalId") or ""
+
+    def instance_id(self) -> str:
+        """The instance whose role signed the request, by its session's name; empty where it was none.
+
+        EC2 names the sessions of instance roles so. The account must be this one: instances of others may
+        have the same role name.
+        """
+        context = self._event.get("requestContext") or {}
+        caller = _INSTANCE_SESSION.fullmatch((context.get("identity") or {}).get("userArn") or "")
+        return caller["instance"] if caller and caller["account"] == context.get("accountId") else ""
 
     def path(self, name: str) -> str:
         """A path parameter, decoded; what it may hold has no ``%``, so decoding it twice does no harm."""

@@ -27,6 +27,25 @@ def node_view(node: Node) -> dict[str, Any]:
     return node.attributes_as_named()
 
 
+def self_view(node: Node, peers: Sequence[Node]) -> dict[str, Any]:
+    """What a machine may know of its node, and how to reach the others of its placement group."""
+    own = node_view(node)
+    told = (
+        "Name",
+        "NodeId",
+        "Template",
+        "MachineType",
+        "PlacementGroupId",
+        "VirtualCluster",
+        "Configuration",
+    )
+    return {
+        **{name: own[name] for name in told},
+        "ClusterName": node.cluster,
+        "peers": [{"Name": one.name, "PrivateIp": one.private_ip} for one in peers],
+    }
+
+
 def node_list_view(page: NodePage) -> dict[str, Any]:
     """``NodeList``, with ``nextToken`` where there is more of it."""
     view: dict[str, Any] = {"nodes": [node_view(node) for node in page.nodes]}

@@ -1,0 +1,97 @@
+"""The shell in the docs: it can be read by bash, and the boot snippet finds out which node it runs on."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.emulator.template import ROOT
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DOCS = ROOT / "docs"
+BLOCKS = [
+    (path.stem, number, block)
+    for path in sorted(DOCS.glob("*.md"))
+    for number, block in enumerate(
+        re.findall(r"^```bash\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
+    )
+]
+KEYS = {"AccessKeyId": "ASIAEXAMPLE", "SecretAccessKey": "secret/+=", "Token": "token/+=="}
+
+
+class Machine(BaseHTTPRequestHandler):
+    """The metadata service, which wants IMDSv2's token, and ``/self``, which is ready at the second call."""
+
+    asked: list[str]
+
+    def do_PUT(self) -> None:
+        self._answer("the-token" if self.headers.get("X-aws-ec2-metadata-token-ttl-seconds") else None)
+
+    def do_GET(self) -> None:
+        if self.path == "/v1/self":
+            type(self).asked.append(self.headers.get("Authorization", ""))
+            signed = self.headers.get("x-amz-security-token") == KEYS["Token"]
+            ready = signed and len(self.asked) > 1
+            self._answer(json.dumps({"Name": "ondemand-7"}) if ready else None)
+        elif self.headers.get("X-aws-ec2-metadata-token") != "the-token":
+            self._answer(None)
+        else:
+            path = self.path.removeprefix("/latest/meta-data/")
+            credentials = "iam/security-credentials/"
+            known = {
+                "placement/region": "eu-west-1",
+                credentials: "compute",
+                f"{credentials}compute": json.dumps(KEYS),
+            }
+            self._answer(known.get(path))
+
+    def _answer(self, text: str | None) -> None:
+        self.send_response(200 if text is not None else 404)
+        self.end_headers()
+        self.wfile.write((text or "").encode())
+
+    def log_message(self, format: str, *args: object) -> None:  # noqa: A002 - the name of the base class
+        """Say nothing."""
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"{block[0]}-{block[1]}")
+def test_each_block_is_bash(block: tuple[str, int, str]) -> None:
+    checked = subprocess.run(["bash", "-n"], input=block[2], text=True, capture_output=True, check=False)
+    assert (checked.returncode, checked.stderr) == (0, "")
+
+
+def test_the_boot_snippet_learns_the_node_s_name_by_imdsv2_and_a_signature(tmp_path: Path) -> None:
+    [snippet] = [block for stem, _, block in BLOCKS if stem == "machines"]
+    Machine.asked = []
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Machine)
+    Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}"
+    place = {"PADDOCK_URL": f"{url}/v1", "IMDS": url, "PADDOCK_FILE": str(tmp_path / "self.json")}
+    # The pause between calls is no part of what is tried.
+    script = "sleep() { :; }\n" + snippet + '\necho "$NODE_NAME"\n'
+    try:
+        ran = subprocess.run(
+            ["bash", "-c", script],
+            env={**os.environ, **place},
+            text=True,
+            capture_output=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        server.shutdown()
+        server.server_close()
+    assert (ran.returncode, ran.stdout.strip()) == (0, "ondemand-7"), ran.stderr
+    assert len(Machine.asked) == 2
+    assert re.match(
+        r"AWS4-HMAC-SHA256 Credential=ASIAEXAMPLE/\d{8}/eu-west-1/execute-api/aws4_request", Machine.asked[1]
+    )
