@@ -33,8 +33,7 @@ from moto.core.parse import EC2QueryParser
 from moto.core.utils import get_service_model
 
 from tests.emulator.event_bus import EventBus
-from tests.fakes.compute import status_of
-from tests.fakes.ec2 import ANSWER_LOST, Ec2Error, FakeEc2, Settings
+from tests.fakes.ec2 import ANSWER_LOST, Ec2Error, FakeEc2, Settings, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
 
 from botocore.exceptions import ClientError, ConnectionClosedError
 
 from paddock.adapters.ec2 import Ec2Compute
-from tests.fakes.ec2 import ANSWER_LOST, Ec2Error
+from tests.fakes.ec2 import ANSWER_LOST, Ec2Error, status_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,15 +16,6 @@ if TYPE_CHECKING:
     from tests.fakes.ec2 import FakeEc2, Params
 
 DEPLOYMENT = "paddock-here"
-THROTTLED = re.compile(r"RequestLimitExceeded|\w*Throttl\w*|(Service)?Unavailable")
-FAILED = re.compile(r"Internal\w+|Insufficient\w*Capacity")
-
-
-def status_of(code: str) -> HTTPStatus:
-    """The HTTP status that EC2 sends with an error of this code."""
-    if THROTTLED.fullmatch(code):
-        return HTTPStatus.SERVICE_UNAVAILABLE
-    return HTTPStatus.INTERNAL_SERVER_ERROR if FAILED.fullmatch(code) else HTTPStatus.BAD_REQUEST
 
 
 class InProcessEc2:

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from functools import cache
+from http import HTTPStatus
 from threading import RLock
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -74,6 +75,17 @@ STATE_CODES = {
     "stopping": 64,
     "stopped": 80,
 }
+
+
+THROTTLED = re.compile(r"RequestLimitExceeded|\w*Throttl\w*|(Service)?Unavailable")
+FAILED = re.compile(r"Internal\w+|Insufficient\w*Capacity")
+
+
+def status_of(code: str) -> HTTPStatus:
+    """The HTTP status that EC2 sends with an error of this code."""
+    if THROTTLED.fullmatch(code):
+        return HTTPStatus.SERVICE_UNAVAILABLE
+    return HTTPStatus.INTERNAL_SERVER_ERROR if FAILED.fullmatch(code) else HTTPStatus.BAD_REQUEST
 
 
 class Ec2Error(Exception):
