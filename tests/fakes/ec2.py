@@ -77,13 +77,13 @@ STATE_CODES = {
 }
 
 
-THROTTLED = re.compile(r"RequestLimitExceeded|\w*Throttl\w*|(Service)?Unavailable")
+CALL_LIMITS = re.compile(r"RequestLimitExceeded|\w*Throttl\w*|(Service)?Unavailable")
 SERVER_FAULT = re.compile(r"Internal\w+|Insufficient\w*Capacity")
 
 
 def status_of(code: str) -> HTTPStatus:
     """The HTTP status that EC2 sends with an error of this code."""
-    if THROTTLED.fullmatch(code):
+    if CALL_LIMITS.fullmatch(code):
         return HTTPStatus.SERVICE_UNAVAILABLE
     return HTTPStatus.INTERNAL_SERVER_ERROR if SERVER_FAULT.fullmatch(code) else HTTPStatus.BAD_REQUEST
 
