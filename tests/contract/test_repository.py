@@ -363,7 +363,7 @@ def test_of_a_hundred_writes_one_that_is_stale_leaves_everything_untouched(repos
     made = operation()
     before = nodes_of(made, range(1, 51))
     store(repository, *before)
-    stale = Put(changed(before[30]), was=changed(before[30]))
+    stale = Put(changed(changed(before[30])), was=changed(before[30]))
     writes = [Put(changed(one), was=one) for one in before[:30]]
     deletes = [Delete(one) for one in before[31:]]
     fresh = [Put(one, was=None) for one in nodes_of(made, range(51, 101))]
@@ -379,7 +379,7 @@ def test_a_conflict_names_exactly_the_writes_that_lost(repository: Repository) -
     store(repository, *there)
     good: list[Write] = [Put(changed(there[0]), was=there[0]), Delete(there[1]), Put(node(), was=None)]
     bad: list[Write] = [
-        Put(changed(there[2]), was=changed(there[2])),
+        Put(changed(changed(there[2])), was=changed(there[2])),
         Put(there[3], was=None),
         Check(nodes_of(made, [9])[0]),
     ]

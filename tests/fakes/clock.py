@@ -12,7 +12,7 @@ START = 1_735_000_000 * SECOND
 
 
 class ManualClock:
-    """A clock that stands still but for one nanosecond each time it is read, and for what tests add."""
+    """A clock that stands still but for one microsecond each time it is read, and for what tests add."""
 
     def __init__(self) -> None:
         self._now = START
@@ -20,7 +20,7 @@ class ManualClock:
 
     def now(self) -> int:
         with self._lock:
-            self._now += 1
+            self._now += 1_000
             return self._now
 
     def seconds(self) -> float:

@@ -352,8 +352,8 @@ def test_a_wish_that_breaks_a_rule_is_refused(fields: dict[str, Any]) -> None:
     [
         ("0", 0),
         ('"0"', 0),
-        ("1735000000123456789", 1735000000123456789),
-        ('"1735000000123456789"', 1735000000123456789),
+        ("1735000000123456", 1735000000123456),
+        ('"1735000000123456"', 1735000000123456),
         (str(MAX_REVISION), MAX_REVISION),
         ("null", None),
     ],
@@ -365,7 +365,7 @@ def test_a_revision_is_a_number_or_its_digits(revision: str, number: int | None)
 
 @pytest.mark.parametrize(
     "revision",
-    ['""', '"-1"', '"1.0"', '" 1"', '"٣"', '"0x1"', "-1", "1.0", "true", str(2**63), f'"{2**63}"', "9" * 50],
+    ['""', '"-1"', '"1.0"', '" 1"', '"٣"', '"0x1"', "-1", "1.0", "true", str(2**53), f'"{2**53}"', "9" * 50],
 )
 def test_what_is_no_revision_is_refused(revision: str) -> None:
     text = f'{{"virtualClusterId":"vc","revision":{revision}}}'

@@ -267,7 +267,7 @@ def _weighted(coding: str) -> tuple[str, float]:
 
 
 def _to_revision(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) < 20):  # noqa: PLR2004 - digits of 2^63
+    if not (text.isascii() and text.isdigit() and len(text) <= len(str(MAX_REVISION))):
         msg = f"{name} must be a revision, a whole number"
         raise InvalidRequest(msg)
     return int(text)

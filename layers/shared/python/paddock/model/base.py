@@ -10,7 +10,8 @@ from pydantic.alias_generators import to_camel
 # One cluster never holds more active nodes than this, whatever its definition says.
 MAX_NODES = 10_000
 MAX_COUNT = 1_000_000_000
-MAX_REVISION = 2**63 - 1
+# Larger numbers are not exact in JavaScript and jq 1.6.
+MAX_REVISION = 2**53 - 1
 
 
 class Document(BaseModel):
@@ -31,7 +32,7 @@ class Document(BaseModel):
 
 
 def _digits_as_int(value: Any) -> Any:
-    """Revisions exceed 2^53, so clients whose numbers are doubles send them as strings."""
+    """An ``ETag`` carries a revision as a string, and some clients send it back as one."""
     if (
         isinstance(value, str)
         and value.isascii()

@@ -12,6 +12,7 @@ import re
 from secrets import randbits
 from uuid import UUID, uuid5
 
+NS_PER_REVISION = 1_000
 _INDEX_DIGITS = 5
 _UID_BITS = 64
 # Where RFC 9562 wants the milliseconds, the version and the variant.
@@ -63,5 +64,14 @@ def is_id(text: str) -> bool:
 
 
 def next_revision(now_ns: int, previous: int = 0) -> int:
-    """A revision above the previous one, also when the clock stands behind it."""
-    return max(now_ns, previous + 1)
+    """A revision above the previous one, also when the clock stands behind it.
+
+    Revisions are microseconds since the epoch, as long as they can be: JavaScript and jq 1.6 round numbers
+    above 2^53, which microseconds reach in the year 2255 and nanoseconds have passed.
+    """
+    return max(now_ns // NS_PER_REVISION, previous + 1)
+
+
+def revised_at(revision: int) -> int:
+    """About when a record got this revision, in ns since the epoch."""
+    return revision * NS_PER_REVISION

@@ -8,7 +8,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from paddock.model.identity import node_id, node_index, operation_of
+from paddock.model.identity import next_revision, node_id, node_index, operation_of
 from paddock.model.names import NameSet
 from paddock.model.node import LaunchSpec, Node, NodeStatus, ShutdownPolicy, TargetState
 from paddock.model.pace import DEFAULT_RATES, Bucket
@@ -218,7 +218,7 @@ class Operation:
                 id=node_id(self.id, group.first + offset),
                 cluster=self.cluster,
                 name=name,
-                revision=self.start_time,
+                revision=next_revision(self.start_time),
                 spec=group.spec,
                 status=NodeStatus.OFF if group.off else NodeStatus.ACQUIRING,
                 target_state=TargetState.OFF if group.off else TargetState.STARTED,

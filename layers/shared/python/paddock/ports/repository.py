@@ -45,10 +45,20 @@ MAX_TRANSACTION_BYTES = 3_900_000
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Write ``record``, if what is stored is still ``was``; ``None``: if nothing is stored."""
+    """Write ``record``, if what is stored is still ``was``; ``None``: if nothing is stored.
+
+    The record must have a higher revision than the one that it replaces. With the same one, a writer that
+    had read the record before would find nothing changed, and would overwrite this change.
+    """
 
     record: Record
     was: Record | None
+
+    def __post_init__(self) -> None:
+        previous = self.was.revision if self.was is not None else 0
+        if self.record.revision <= previous:
+            msg = f"a write must raise the revision above {previous}, not to {self.record.revision}"
+            raise ValueError(msg)
 
 
 @dataclass(frozen=True, slots=True)

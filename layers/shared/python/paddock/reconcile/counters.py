@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paddock.model.identity import next_revision
+from paddock.model.identity import next_revision, revised_at
 from paddock.model.ledger import BucketUse, placement_group_key
 from paddock.model.names import NameSet
 from paddock.model.operation import SECOND_NS
@@ -64,7 +64,7 @@ def mend(repository: Repository, clock: Clock, ledger: Ledger, nodes: Sequence[N
     later run. It is written on condition that nothing has changed it since; with every node that begins or
     ceases to count, something would have.
     """
-    if recounted(ledger, nodes) == ledger or clock.now() - ledger.revision < SETTLED_NS:
+    if recounted(ledger, nodes) == ledger or clock.now() - revised_at(ledger.revision) < SETTLED_NS:
         return False
     planned = _planned_nodes(repository, ledger)
     # Read after the operations: what one of them planned no longer is on record now.

@@ -19,6 +19,7 @@ from pydantic import TypeAdapter
 from paddock.adapters.dynamodb.keys import RUNNING, key_of
 from paddock.errors import RecordTooLarge
 from paddock.model.cluster import Cluster
+from paddock.model.identity import revised_at
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import RETENTION_NS, SECOND_NS, Operation, Request
@@ -118,7 +119,7 @@ def _expires_at(record: Record) -> int:
         case Operation() if not record.is_running:
             return record.finish_time + RETENTION_NS
         case Request():
-            return record.revision + RETENTION_NS
+            return revised_at(record.revision) + RETENTION_NS
         case UsageInterval():
             return record.end + USAGE_RETENTION_NS
         case VirtualCluster():
