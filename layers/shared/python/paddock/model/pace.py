@@ -66,7 +66,7 @@ class Pace:
     """The account's buckets, as far as this deployment empties them. ``full_at`` is in ns, by bucket."""
 
     revision: int
-    full_at: dict[str, int] = field(default_factory=dict)
+    full_at: dict[Bucket, int] = field(default_factory=dict)
 
     def may_at(self, bucket: Bucket, rate: Rate, count: int, now: int) -> int:
         """When a call may touch so many instances: now (ns), or later."""
