@@ -23,7 +23,7 @@ UNLIMITABLE = {
     "logs:ListLogDeliveries",
     "logs:PutResourcePolicy",
     "logs:UpdateLogDelivery",
-    "service-quotas:ListServiceQuotas",
+    "servicequotas:ListServiceQuotas",
 }
 # What each function does with the table: a wider policy is then a decision, and not a slip. That these are
 # enough is shown by the integration tests, since the emulator holds functions to their policies.
@@ -92,7 +92,7 @@ EFFECTS = {
     "iam:PassRole": {"Launch"},
     "lambda:InvokeFunction": {"NodeOperation"},
     "secretsmanager:GetSecretValue": {"BasicAuthorizer"},
-    "service-quotas:ListServiceQuotas": {"Reconcile"},
+    "servicequotas:ListServiceQuotas": {"Reconcile"},
     "sqs:SendMessage": {"Reconcile"},
     "states:DescribeExecution": {"ReconcilePart"},
     "states:StartExecution": {
