@@ -11,7 +11,7 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from paddock.adapters.ec2 import Ec2Compute, group_name
+from paddock.adapters.ec2 import Ec2Compute, group_name, refusal_kind
 from paddock.errors import ComputeThrottled, ComputeUnavailable, LaunchRefused
 from paddock.ports.compute import (
     InstanceState,
@@ -222,7 +222,7 @@ def test_an_unknown_launch_template_refuses_the_launch(cloud: Cloud) -> None:
 
 
 @pytest.mark.parametrize(
-    "code", ["UnauthorizedOperation", "InvalidParameterValue", "InvalidSubnetID.NotFound"]
+    "code", ["UnauthorizedOperation", "InvalidParameterValue", "InvalidLaunchTemplateId.NotFound"]
 )
 def test_a_fault_in_the_request_refuses_the_launch(cloud: Cloud, code: str) -> None:
     cloud.ec2.fail_next("CreateFleet", code)
@@ -257,14 +257,14 @@ def test_a_throttled_subnet_beside_one_without_capacity_may_still_do(cloud: Clou
 
 def test_a_fault_in_one_subnet_does_not_hide_that_another_lacks_capacity(cloud: Cloud) -> None:
     cloud.ec2.capacity(0, subnet_id=EAST)
-    cloud.ec2.capacity(0, subnet_id=WEST, code="InvalidSubnetID.NotFound")
+    cloud.ec2.capacity(0, subnet_id=WEST, code="InvalidParameterValue")
     result = cloud.compute.launch(request())
     assert {refusal.kind for refusal in result.refusals} == {RefusalKind.CAPACITY, RefusalKind.FAULT}
     assert result.shortage is RefusalKind.CAPACITY
 
 
-@pytest.mark.parametrize("code", ["InvalidParameterValue", "UnauthorizedOperation", "NeverHeardOf"])
-def test_what_is_neither_a_shortage_nor_throttling_is_a_fault(cloud: Cloud, code: str) -> None:
+@pytest.mark.parametrize("code", ["InvalidParameterValue", "UnauthorizedOperation", "MissingParameter"])
+def test_what_the_request_would_meet_everywhere_is_a_fault(cloud: Cloud, code: str) -> None:
     cloud.ec2.capacity(1, code=code)
     result = cloud.compute.launch(request())
     assert len(result.instance_ids) == 1
@@ -275,10 +275,111 @@ def test_what_is_neither_a_shortage_nor_throttling_is_a_fault(cloud: Cloud, code
 
 
 def test_a_fault_that_only_the_overrides_report_refuses_the_launch(cloud: Cloud) -> None:
-    cloud.ec2.capacity(0, code="InvalidSubnetID.NotFound")
+    cloud.ec2.capacity(0, code="UnauthorizedOperation")
     with pytest.raises(LaunchRefused) as refused:
         cloud.compute.launch(request())
-    assert refused.value.facts["code"] == "InvalidSubnetID.NotFound"
+    assert refused.value.facts["code"] == "UnauthorizedOperation"
+
+
+@pytest.mark.parametrize("code", ["InvalidSubnetID.NotFound", "InsufficientSpareUnicorns", ""])
+def test_a_code_that_nobody_has_listed_speaks_of_here_and_now(cloud: Cloud, code: str) -> None:
+    cloud.ec2.capacity(1, code=code)
+    result = cloud.compute.launch(request())
+    assert (len(result.instance_ids), result.shortage) == (1, RefusalKind.CAPACITY)
+    cloud.ec2.fail_next("CreateFleet", code)
+    assert cloud.compute.launch(request(1)).shortage is RefusalKind.CAPACITY
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_type_that_a_zone_does_not_offer_is_a_shortage_there(cloud: Cloud, *, whole: bool) -> None:
+    cloud.ec2.zones({EAST: "us-east-1a", WEST: "us-east-1b"})
+    cloud.ec2.offer("c5.large", "us-east-1a", offered=False, refuses_whole_fleet=whole)
+    result = cloud.compute.launch(request(subnet_ids=(EAST,)))
+    assert [(one.code, one.kind) for one in result.refusals] == [
+        ("InvalidFleetConfiguration", RefusalKind.CAPACITY)
+    ]
+    assert len(cloud.launch(2, attempt=1)) == (0 if whole else 2)
+    assert len(cloud.launch(2, attempt=2, instance_type="c5.xlarge")) == 2
+
+
+@pytest.mark.parametrize(
+    ("message", "kind"),
+    [
+        ("The architecture of the instance type is not that of the image.", RefusalKind.CAPACITY),
+        ("That is not to be had in this Availability Zone.", RefusalKind.CAPACITY),
+        ("Value () for parameter groupId is invalid.", RefusalKind.FAULT),
+        ("Cluster placement groups are not supported by the instance type.", RefusalKind.FAULT),
+    ],
+)
+def test_a_parameter_that_is_wrong_for_one_type_may_be_right_for_the_next(
+    message: str, kind: RefusalKind
+) -> None:
+    assert refusal_kind("InvalidParameterValue", message) is kind
+
+
+def test_two_subnets_of_one_zone_in_one_call_are_refused_by_the_cloud(cloud: Cloud) -> None:
+    cloud.ec2.zones({EAST: "us-east-1a", WEST: "us-east-1a"})
+    result = cloud.compute.launch(request())
+    assert [refusal.code for refusal in result.refusals] == ["InvalidFleetConfig"]
+    assert result.instance_ids == ()
+
+
+def test_zones_are_told_of_the_subnets_that_there_are(cloud: Cloud) -> None:
+    many = [f"subnet-{number:017x}" for number in range(450)]
+    cloud.ec2.subnets([EAST, WEST, *many])
+    cloud.ec2.zones({EAST: "us-east-1a", WEST: "us-east-1b"})
+    zones = cloud.compute.subnet_zones([EAST, WEST, "subnet-00000009", *many])
+    assert zones.keys() == {EAST, WEST, *many}
+    assert (zones[EAST], zones[WEST]) == ("us-east-1a", "us-east-1b")
+    assert cloud.ec2.calls["DescribeSubnets"] == 3
+
+
+@pytest.mark.parametrize("interruptible", [False, True])
+def test_all_come_together_or_none(cloud: Cloud, *, interruptible: bool) -> None:
+    cloud.ec2.capacity(2, subnet_id=EAST)
+    changes = {"together": True, "interruptible": interruptible}
+    result = cloud.compute.launch(request(count=3, subnet_ids=(EAST,), **changes))
+    assert (result.instance_ids, result.shortage) == ((), RefusalKind.CAPACITY)
+    assert cloud.compute.launched_in("alpha") == []
+    assert len(cloud.launch(2, attempt=1, subnet_ids=(EAST,), **changes)) == 2
+    assert len(cloud.launch(3, attempt=2, subnet_ids=(WEST,), **changes)) == 3
+
+
+def test_volumes_and_interfaces_bear_the_instances_tags(cloud: Cloud) -> None:
+    cloud.launch(1)
+    [tags] = cloud.records("tags")
+    [others] = cloud.records("other_tags")
+    assert isinstance(tags, dict)
+    ours = {key: value for key, value in tags.items() if not key.startswith("aws:")}
+    assert ours.keys() == {f"paddock:{name}" for name in ("deployment", "cluster", "operation", "batch")}
+    assert others == {"volume": ours, "network-interface": ours}
+
+
+# A repeated call that is answered with the fleet's id alone.
+
+
+def test_a_repeat_that_tells_nothing_finds_what_was_launched_by_its_tag(cloud: Cloud) -> None:
+    cloud.ec2.forget_answers()
+    first = cloud.compute.launch(request(count=3))
+    cloud.launch(2, attempt=1)
+    assert cloud.compute.launch(request(count=3)) == first
+    assert len(cloud.records("id")) == 5
+
+
+def test_a_repeat_that_tells_nothing_may_not_show_all(cloud: Cloud) -> None:
+    cloud.ec2.forget_answers()
+    cloud.ec2.configure(describe_lag_seconds=60)
+    first = cloud.compute.launch(request(count=3))
+    assert cloud.compute.launch(request(count=3)) == LaunchResult(instance_ids=(), is_told=False)
+    cloud.clock.advance(60)
+    assert cloud.compute.launch(request(count=3)) == first
+    cloud.ec2.capacity(1)
+    short = cloud.compute.launch(request(1))
+    assert len(short.instance_ids) == 1
+    cloud.clock.advance(60)
+    again = cloud.compute.launch(request(1))
+    assert again == LaunchResult(instance_ids=short.instance_ids, is_told=False)
+    assert again.shortage is RefusalKind.CAPACITY
 
 
 # Placement groups.
@@ -477,6 +578,18 @@ def test_what_another_deployment_launched_is_for_nothing_of_ours(cloud: Cloud, d
     assert (instance.cluster, instance.operation_id) == ("", "")
 
 
+def test_copied_tags_do_not_make_an_instance_ours(cloud: Cloud) -> None:
+    """The console's "launch more like this" copies every tag but EC2's own."""
+    [id_] = cloud.launch(1)
+    copy = cloud.ec2.copy(id_)
+    instance = cloud.compute.describe([copy])[copy]
+    assert (instance.cluster, instance.operation_id) == ("", "")
+    assert [one.id for one in cloud.compute.launched_in("alpha")] == [id_]
+    assert [one.id for one in cloud.compute.launched_by("alpha", "operation-1")] == [id_]
+    cloud.compute.terminate([id_])
+    assert set(cloud.compute.clusters()) == set()
+
+
 def tag(cloud: Cloud, ids: list[str], name: str, value: str) -> None:
     tags = [{"Key": f"paddock:{name}", "Value": value}]
     cloud.ec2.call("CreateTags", {"Resources": ids, "Tags": tags})
@@ -493,7 +606,8 @@ def test_thousands_are_launched_described_found_and_ended(cloud: Cloud) -> None:
     assert set(ids) - ended == {ids[1200]}
     # Three full batches each, and one more for the one that EC2 named.
     assert cloud.ec2.calls["TerminateInstances"] <= 5
-    assert cloud.ec2.calls["DescribeInstances"] <= 4 + 3 + 3
+    # A description says which id is not known: policies deny the call, and EC2 does not name it.
+    assert cloud.ec2.calls["DescribeInstances"] <= 4 + 3 + 3 + 2
 
 
 def test_many_unknown_ids_cost_few_calls(cloud: Cloud) -> None:
@@ -534,6 +648,76 @@ def test_a_denial_of_what_is_ours_is_an_error_after_one_call(cloud: Cloud) -> No
     with pytest.raises(Exception, match="UnauthorizedOperation"):
         cloud.compute.terminate(ids)
     assert cloud.ec2.calls["TerminateInstances"] == 1
+
+
+ACTIONS = pytest.mark.parametrize("action", ["terminate", "stop", "start", "restart"])
+
+
+@ACTIONS
+@pytest.mark.parametrize("policies", [True, False])
+def test_a_forgotten_instance_holds_up_no_living_one(cloud: Cloud, action: str, *, policies: bool) -> None:
+    """It has no tags any more, so policies that ask for one deny the call, and EC2 does not say for whom."""
+    cloud.ec2.policies(DEPLOYMENT if policies else None)
+    ids = cloud.launch(300)
+    cloud.clock.advance(30)
+    if action == "start":
+        cloud.compute.stop(ids)
+        cloud.clock.advance(30)
+    cloud.ec2.calls.clear()
+    forgotten, living = ids[::3], [id_ for place, id_ in enumerate(ids) if place % 3]
+    for id_ in forgotten:
+        cloud.ec2.lose(id_)
+    refused = getattr(cloud.compute, action)(ids)
+    assert set(refused) == (set(forgotten) if action == "restart" else set())
+    after = {"terminate": {"shutting-down"}, "stop": {"stopping"}, "start": {"pending"}}
+    assert cloud.states(*living) == after.get(action, {"running"})
+    assert set(cloud.records("reboots")) == {1 if action == "restart" else 0}
+    assert sum(cloud.ec2.calls.values()) <= 8
+
+
+@ACTIONS
+def test_where_all_are_forgotten_nothing_is_refused_for_ever(cloud: Cloud, action: str) -> None:
+    refused = getattr(cloud.compute, action)([UNKNOWN])
+    assert set(refused) == ({UNKNOWN} if action == "restart" else set())
+
+
+@pytest.mark.parametrize("action", ["stop", "start", "restart"])
+def test_instances_in_the_wrong_state_are_told_and_cost_few_calls(cloud: Cloud, action: str) -> None:
+    """EC2 names one of them only."""
+    ids = cloud.launch(100)
+    cloud.clock.advance(30)
+    if action == "start":
+        cloud.compute.stop(ids)
+        cloud.clock.advance(30)
+    cloud.ec2.calls.clear()
+    for id_ in ids[:50]:
+        cloud.ec2.end(id_)
+    refused = getattr(cloud.compute, action)(ids)
+    assert set(refused) == set(ids[:50])
+    assert all(reason.startswith("IncorrectInstanceState: ") for reason in refused.values())
+    assert sum(cloud.ec2.calls.values()) <= 4
+
+
+@pytest.mark.parametrize("action", ["terminate", "stop", "start"])
+def test_what_the_answer_leaves_out_was_not_done(cloud: Cloud, action: str) -> None:
+    ids = cloud.launch(3)
+    cloud.clock.advance(30)
+    if action == "start":
+        cloud.compute.stop(ids)
+        cloud.clock.advance(30)
+    cloud.ec2.overlook(ids[1])
+    refused = getattr(cloud.compute, action)(ids)
+    assert refused == {ids[1]: "EC2 left the instance out of its answer"}
+
+
+@ACTIONS
+def test_a_refusal_that_never_names_anyone_costs_few_calls(cloud: Cloud, action: str) -> None:
+    ids = cloud.launch(500)
+    cloud.clock.advance(30)
+    name = "RebootInstances" if action == "restart" else f"{action.title()}Instances"
+    cloud.ec2.fail_next(name, "InsufficientSpareUnicorns", times=10_000)
+    assert set(getattr(cloud.compute, action)(ids)) == set(ids)
+    assert cloud.ec2.calls[name] < 40
 
 
 def test_an_unknown_id_is_no_refusal_and_holds_back_nothing(cloud: Cloud) -> None:
@@ -606,6 +790,7 @@ EVERY_CALL = pytest.mark.parametrize(
         ("DescribeInstances", lambda compute: compute.clusters()),
         ("TerminateInstances", lambda compute: compute.terminate([UNKNOWN])),
         ("DeletePlacementGroup", lambda compute: compute.delete_placement_group("ring")),
+        ("DescribeSubnets", lambda compute: compute.subnet_zones([EAST])),
         ("DescribeInstanceTypes", lambda compute: compute.machine_facts(["c5.large"])),
     ],
     ids=[
@@ -617,6 +802,7 @@ EVERY_CALL = pytest.mark.parametrize(
         "clusters",
         "terminate",
         "delete_group",
+        "subnet_zones",
         "machine_facts",
     ],
 )

@@ -42,6 +42,7 @@ DOORS = frozenset(
     {
         *("advance", "boot", "capacity", "configure", "end", "fail_next", "interrupt", "lose", "protect"),
         *("quotas", "rates", "reset", "templates", "zones"),
+        *("copy", "forget_answers", "offer", "overlook", "policies", "subnets"),
     }
 )
 TICK_SECONDS = 0.5

@@ -130,6 +130,7 @@ class _Instance:
     protected: bool = False
     told: str = ""
     to_warn: bool = False
+    other_tags: dict[str, dict[str, str]] = field(default_factory=dict)
 
     def state(self, now: float) -> str:
         if self.terminated_at is not None and now >= self.ending_at:
@@ -159,6 +160,11 @@ class _State:
     quotas: dict[str, float | None] = field(default_factory=dict)
     limits: list[Params] = field(default_factory=list)
     faults: list[Params] = field(default_factory=list)
+    subnets: list[str] | None = None
+    not_offered: list[Params] = field(default_factory=list)
+    policy_deployment: str | None = ANY
+    is_forgetful: bool = False
+    overlooked: list[str] = field(default_factory=list)
     rates: dict[str, tuple[float, float]] | None = None
     levels: dict[str, list[float]] = field(default_factory=dict)
 
@@ -190,6 +196,7 @@ class FakeEc2:
             "DescribeInstances": self._describe_instances,
             "DescribeInstanceTypes": self._describe_instance_types,
             "DescribePlacementGroups": self._describe_placement_groups,
+            "DescribeSubnets": self._describe_subnets,
             "ListServiceQuotas": self._list_service_quotas,
             "RebootInstances": self._reboot_instances,
             "StartInstances": self._start_instances,
@@ -299,6 +306,53 @@ class FakeEc2:
         """Say which launch templates exist; ``None`` for every one whose id is well formed."""
         with self._changing():
             self._state.templates = None if known is None else sorted(known)
+
+    def subnets(self, known: Iterable[str] | None) -> None:
+        """Say which subnets exist, also shared ones; ``None`` for every one whose id is well formed."""
+        with self._changing():
+            self._state.subnets = None if known is None else sorted(known)
+
+    def offer(
+        self, instance_type: str, zone: str, *, offered: bool = True, refuses_whole_fleet: bool = False
+    ) -> None:
+        """Let a zone offer a type, as it does by default, or not.
+
+        Fleets are told so for each override, or are refused as a whole: EC2 has been seen to do both.
+        """
+        with self._changing():
+            offer = {"instance_type": instance_type, "zone": zone}
+            others = [one for one in self._state.not_offered if not offer.items() <= one.items()]
+            ours = [] if offered else [{**offer, "refuses_whole_fleet": refuses_whole_fleet}]
+            self._state.not_offered = others + ours
+
+    def policies(self, deployment: str | None = ANY) -> None:
+        """What the console calls "launch more like this": an instance with the same tags, and no fleet.
+
+        It must have that value, or any at all; ``None`` allows everything.
+        """
+        with self._changing():
+            self._state.policy_deployment = deployment
+
+    def forget_answers(self, *, forgetful: bool = True) -> None:
+        """Answer a repeated CreateFleet with the id of its fleet alone: more is not documented."""
+        with self._changing():
+            self._state.is_forgetful = forgetful
+
+    def overlook(self, instance_id: str) -> None:
+        """Pass over an instance that is to be ended, stopped or started: the answer does not have it."""
+        with self._changing():
+            self._state.overlooked.append(instance_id)
+
+    def copy(self, instance_id: str) -> str:
+        """What the console calls "launch more like this": another instance with the same tags, without fleet.
+
+        Tags that begin with ``aws:`` are EC2's own, and are never copied. Answers the new id.
+        """
+        with self._changing():
+            like = self._state.instances[instance_id]
+            tags = {key: value for key, value in like.tags.items() if not key.startswith("aws:")}
+            override = {"InstanceType": like.instance_type, "SubnetId": like.subnet_id}
+            return self._start(override, like.market, "by-hand", tags).id
 
     def quotas(self, values: dict[str, float | None]) -> None:
         """Let Service Quotas know these, by code, beside those of before; ``None``: it failed to find out."""
@@ -414,6 +468,8 @@ class FakeEc2:
         elif earlier["asked"] != asked:
             message = "The parameters are not those of the earlier request with this client token."
             raise Ec2Error("IdempotentParameterMismatch", message)
+        elif self._state.is_forgetful:
+            return {"FleetId": earlier["answer"]["FleetId"]}
         answer: Params = copy.deepcopy(earlier["answer"])
         return answer
 
@@ -429,24 +485,38 @@ class FakeEc2:
             raise Ec2Error("UnsupportedOperation", "Only fleets of type instant are modelled.")
         market = target.get("DefaultTargetCapacityType", "on-demand")
         options = asked.get("SpotOptions" if market == "spot" else "OnDemandOptions", {})
-        _only(options, "AllocationStrategy")
+        _check_options(options)
         choices = [
             {"LaunchTemplateSpecification": config["LaunchTemplateSpecification"], "Overrides": override}
             for config in asked["LaunchTemplateConfigs"]
             for override in config["Overrides"]
         ]
-        for choice in choices:
-            self._check_choice(choice)
+        self._check_choices(choices)
         if options.get("AllocationStrategy") == "prioritized":
             choices.sort(key=lambda choice: float(choice["Overrides"].get("Priority", "inf")))
         else:
             choices.reverse()
+        if options.get("SingleAvailabilityZone"):
+            zone = self._zone(choices[0]["Overrides"]["SubnetId"])
+            choices = [one for one in choices if self._zone(one["Overrides"]["SubnetId"]) == zone]
+        before = copy.deepcopy((self._state.limits, self._state.levels))
+        answer = self._launch_choices(asked, choices, market, target["TotalTargetCapacity"])
+        launched = [id_ for group in answer["Instances"] for id_ in group["InstanceIds"]]
+        if len(launched) < options.get("MinTargetCapacity", 0):
+            # It was looked at whether all would do, and nothing was launched.
+            for id_ in launched:
+                del self._state.instances[id_]
+            self._state.limits, self._state.levels = before
+            answer["Instances"] = []
+        return answer
+
+    def _launch_choices(self, asked: Params, choices: list[Params], market: str, total: int) -> Params:
         fleet_id = f"fleet-{self._state.epoch & 0xFFFFFFFF:08x}-0000-0000-0000-{self._next_number():012x}"
         tags = {**_tags(asked, "instance"), "aws:ec2:fleet-id": fleet_id}
-        launched: list[_Instance] = []
+        other_tags = {kind: _tags(asked, kind) for kind in ("volume", "network-interface")}
         answer: Params = {"FleetId": fleet_id, "Instances": [], "Errors": []}
+        wanted = total
         for choice in choices:
-            wanted = target["TotalTargetCapacity"] - len(launched)
             if wanted == 0:
                 break
             # What a fleet launches is RunInstances' to count; the answer says so for each override.
@@ -458,12 +528,31 @@ class FakeEc2:
             about = {"LaunchTemplateAndOverrides": choice, "Lifecycle": market}
             if count:
                 new = [self._start(choice["Overrides"], market, fleet_id, tags) for _ in range(count)]
-                launched += new
+                for record in new:
+                    record.other_tags = other_tags
                 about_new = {"InstanceIds": [r.id for r in new], "InstanceType": new[0].instance_type}
                 answer["Instances"].append({**about, **about_new})
             if count < wanted:
                 answer["Errors"].append({**about, "ErrorCode": code, "ErrorMessage": message})
+            wanted -= count
         return answer
+
+    def _check_choices(self, choices: list[Params]) -> None:
+        for choice in choices:
+            self._check_choice(choice)
+        pools = [
+            (one["Overrides"]["InstanceType"], self._zone(one["Overrides"]["SubnetId"])) for one in choices
+        ]
+        if len(pools) != len(set(pools)):
+            raise Ec2Error("InvalidFleetConfig", "The fleet configuration contains duplicate instance pools.")
+        for type_, zone in pools:
+            if (offer := self._lacking(type_, zone)) and offer["refuses_whole_fleet"]:
+                raise Ec2Error(*_not_offered(type_, zone))
+
+    def _lacking(self, type_: str, zone: str) -> Params | None:
+        """How a zone refuses a type that it does not offer; ``None`` for one that it offers."""
+        offers = (one for one in self._state.not_offered if one["instance_type"] == type_)
+        return next((one for one in offers if one["zone"] in (ANY, zone)), None)
 
     def _check_choice(self, choice: Params) -> None:
         _only(choice["Overrides"], "InstanceType SubnetId Priority Placement")
@@ -482,7 +571,11 @@ class FakeEc2:
     def _grant(self, override: Params, wanted: int) -> tuple[int, str, str]:
         """How many of ``wanted`` may launch there, and the error code and text for the others."""
         type_, subnet_id = override["InstanceType"], override["SubnetId"]
+        if self._state.subnets is not None and subnet_id not in self._state.subnets:
+            return 0, "InvalidSubnetID.NotFound", f"The subnet ID '{subnet_id}' does not exist"
         zone = self._zone(subnet_id)
+        if self._lacking(type_, zone):
+            return 0, *_not_offered(type_, zone)
         group = override.get("Placement", {}).get("GroupName")
         if group:
             strategies = instance_types()[type_]["PlacementGroupInfo"]["SupportedStrategies"]
@@ -531,6 +624,31 @@ class FakeEc2:
         zones = self._state.zones
         return zones.setdefault(subnet_id, "us-east-1" + "abc"[len(zones) % 3])
 
+    # Subnets.
+
+    def _describe_subnets(self, asked: Params) -> Params:
+        _only(asked, "SubnetIds Filters MaxResults NextToken")
+        named = list(asked.get("SubnetIds", []))
+        if named and "MaxResults" in asked:
+            raise Ec2Error("InvalidParameterCombination", "MaxResults cannot go with subnet ids.")
+        unknown = [id_ for id_ in named if not self._has_subnet(id_)]
+        if unknown:
+            raise Ec2Error("InvalidSubnetID.NotFound", f"The subnet ID '{unknown[0]}' does not exist")
+        ids = named or sorted({*self._state.zones, *(self._state.subnets or ())})
+        for name, values in _filters(asked):
+            if name != "subnet-id":
+                raise Ec2Error("InvalidParameterValue", f"The filter '{name}' is invalid")
+            ids = [id_ for id_ in sorted(values) if not named or id_ in named]
+        ids = [id_ for id_ in ids if self._has_subnet(id_)]
+        places = {id_: place for place, id_ in enumerate(ids)}
+        ids, answer = _page(ids, asked, MAX_IDS, lambda id_: places[id_])
+        return {**answer, "Subnets": [{"SubnetId": id_, "AvailabilityZone": self._zone(id_)} for id_ in ids]}
+
+    def _has_subnet(self, id_: str) -> bool:
+        if self._state.subnets is None:
+            return re.fullmatch(r"subnet-[0-9a-f]{8}([0-9a-f]{9})?", id_) is not None
+        return id_ in self._state.subnets
+
     # Instances.
 
     def _describe_instances(self, asked: Params) -> Params:
@@ -553,7 +671,7 @@ class FakeEc2:
     def _terminate_instances(self, asked: Params) -> Params:
         _only(asked, "InstanceIds")
         self._require_instances("TerminateInstances", asked["InstanceIds"])
-        records, now = self._known(asked["InstanceIds"]), self._now()
+        records, now = self._changeable(asked["InstanceIds"]), self._now()
         before = {r.id: r.state(now) for r in records}
         kept = [r for r in records if r.protected]
         for record in records:
@@ -571,7 +689,7 @@ class FakeEc2:
     def _stop_instances(self, asked: Params) -> Params:
         _only(asked, "InstanceIds")
         self._require_instances("StopInstances", asked["InstanceIds"])
-        records, now = self._known(asked["InstanceIds"]), self._now()
+        records, now = self._changeable(asked["InstanceIds"]), self._now()
         for record in records:
             if record.market == "spot":
                 message = f"You can't stop the Spot Instance '{record.id}' of a one-time request."
@@ -585,7 +703,7 @@ class FakeEc2:
     def _start_instances(self, asked: Params) -> Params:
         _only(asked, "InstanceIds")
         self._require_instances("StartInstances", asked["InstanceIds"])
-        records, now = self._known(asked["InstanceIds"]), self._now()
+        records, now = self._changeable(asked["InstanceIds"]), self._now()
         self._require_state(records, "start", {"pending", "running", "stopped"})
         stopped = [record for record in records if record.stopped_at is not None]
         for record in stopped:
@@ -599,9 +717,11 @@ class FakeEc2:
 
     def _reboot_instances(self, asked: Params) -> Params:
         _only(asked, "InstanceIds")
-        records = self._known(asked["InstanceIds"])
-        self._require_state(records, "reboot", {"running"})
-        for record in records:
+        records = self._changeable(asked["InstanceIds"])
+        # Those that have ended, or are about to, are passed over without a word.
+        living = [record for record in records if record.terminated_at is None]
+        self._require_state(living, "reboot", {"pending", "running"})
+        for record in living:
             record.reboots += 1
         return {}
 
@@ -621,13 +741,25 @@ class FakeEc2:
             record.tags |= {tag["Key"]: tag.get("Value", "") for tag in asked["Tags"]}
         return {}
 
+    def _changeable(self, ids: list[str]) -> list[_Instance]:
+        """The instances of those ids, all of which the caller's policy must allow to change.
+
+        What is not known has no tag, and so its denial comes before anybody finds out that it is not known.
+        """
+        _require_well_formed(ids)
+        now, deployment = self._now(), self._state.policy_deployment
+        records = [self._state.instances.get(id_) for id_ in ids]
+        tags = [r.tags.get("paddock:deployment", "") if r and r.is_shown(now) else "" for r in records]
+        if deployment is not None and not all(tag and deployment in (ANY, tag) for tag in tags):
+            message = "You are not authorized to perform this operation. Encoded authorization failure: gAJv"
+            raise Ec2Error("UnauthorizedOperation", message)
+        return [record for record in self._known(ids) if record.id not in self._state.overlooked]
+
     def _known(self, ids: list[str]) -> list[_Instance]:
         """The instances of those ids; one that is not shown fails the call."""
         if len(ids) > MAX_IDS:
             raise Ec2Error("InvalidParameterValue", f"At most {MAX_IDS} ids can be given, not {len(ids)}.")
-        for id_ in ids:
-            if not re.fullmatch(r"i-[0-9a-f]{8}([0-9a-f]{9})?", id_):
-                raise Ec2Error("InvalidInstanceID.Malformed", f'Invalid id: "{id_}"')
+        _require_well_formed(ids)
         now, records = self._now(), self._state.instances
         unknown = [id_ for id_ in dict.fromkeys(ids) if id_ not in records or not records[id_].is_shown(now)]
         if unknown:
@@ -714,10 +846,31 @@ class FakeEc2:
         return [record for record in records if record.group == group and record.state(now) != "terminated"]
 
 
+def _check_options(options: Params) -> None:
+    _only(options, "AllocationStrategy MinTargetCapacity SingleAvailabilityZone SingleInstanceType")
+    at_least = options.get("MinTargetCapacity", 0)
+    if at_least and not (options.get("SingleAvailabilityZone") or options.get("SingleInstanceType")):
+        message = "MinTargetCapacity needs SingleAvailabilityZone or SingleInstanceType."
+        raise Ec2Error("InvalidParameterCombination", message)
+    if at_least > MAX_IDS:
+        raise Ec2Error("InvalidParameterValue", f"MinTargetCapacity is at most {MAX_IDS}.")
+
+
+def _require_well_formed(ids: Iterable[str]) -> None:
+    for id_ in ids:
+        if not re.fullmatch(r"i-[0-9a-f]{8}([0-9a-f]{9})?", id_):
+            raise Ec2Error("InvalidInstanceID.Malformed", f'Invalid id: "{id_}"')
+
+
+def _not_offered(type_: str, zone: str) -> tuple[str, str]:
+    message = f"Your requested instance type ({type_}) is not supported in your requested Availability Zone"
+    return "InvalidFleetConfiguration", f"{message} ({zone})."
+
+
 def _only(given: Params, known: str) -> None:
     unknown = set(given) - set(known.split())
     if unknown:
-        raise Ec2Error("UnsupportedOperation", f"Not modelled: {', '.join(sorted(unknown))}.")
+        raise Ec2Error("UnknownParameter", f"Not modelled: {', '.join(sorted(unknown))}.")
 
 
 def _check_types(names: Iterable[str]) -> None:

@@ -21,6 +21,7 @@ from paddock.reconcile.quotas import refresh_quotas
 from paddock.reconcile.run import reconcile
 from paddock.service.clusters import put_cluster
 from paddock.service.create_nodes import create_nodes
+from paddock.service.lookup import require_cluster
 from paddock.service.manage_nodes import manage_nodes
 from paddock.service.steps.finish import finish
 from paddock.service.steps.launch import launch
@@ -170,6 +171,10 @@ class World:
 
     def nodes(self) -> Sequence[Node]:
         return self.repository.nodes(CLUSTER)
+
+    def revision(self) -> int:
+        """The cluster's."""
+        return require_cluster(self.repository, CLUSTER).revision
 
     def plant(self, *records: Record) -> None:
         """Write records, as no use case does."""

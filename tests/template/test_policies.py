@@ -15,6 +15,7 @@ TABLE = {"Fn::GetAtt": ["Table", "Arn"]}
 UNLIMITABLE = {
     "ec2:DescribeInstances",
     "ec2:DescribeInstanceTypes",
+    "ec2:DescribeSubnets",
     "logs:CreateLogDelivery",
     "logs:DeleteLogDelivery",
     "logs:DescribeLogGroups",
@@ -86,6 +87,7 @@ EFFECTS = {
         "Terminate",
     },
     "ec2:DescribeInstanceTypes": {"PutCluster"},
+    "ec2:DescribeSubnets": {"PutCluster"},
     "ec2:RebootInstances": {"Launch"},
     "ec2:StartInstances": {"Launch"},
     "ec2:StopInstances": {"ReconcilePart", "Terminate"},

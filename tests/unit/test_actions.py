@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from paddock.errors import InvalidRequest
 from paddock.model.node import NodeStatus, TargetState
 from paddock.model.operation import SECOND_NS, Action, OperationState
 from paddock.model.usage import HOUR_NS
@@ -473,3 +474,54 @@ def test_a_late_poll_of_a_termination_leaves_alone_a_node_that_was_started_since
     world.drive_all()
     assert only(world).status is NodeStatus.READY
     assert world.alive() == {only(world).instance_id}
+
+
+# What cannot be, or was not, done.
+
+
+@pytest.mark.parametrize("how", ["end", "lose"])
+def test_a_restart_does_not_count_what_was_not_rebooted(world: World, how: str) -> None:
+    gone, living = world.ready(2)
+    getattr(world.ec2, how)(gone.instance_id)
+    ended = done(world, Action.RESTART, gone, living)
+    assert (ended.succeeded, ended.failed) == (1, 1)
+    assert ended.error
+    instances = world.ec2.snapshot()["instances"]
+    assert instances[living.instance_id]["reboots"] == 1
+
+
+@pytest.mark.parametrize("action", [Action.DEALLOCATE, Action.TERMINATE])
+def test_a_forgotten_instance_holds_up_no_living_one(world: World, action: Action) -> None:
+    gone, *living = world.ready(5)
+    world.ec2.lose(gone.instance_id)
+    operation, _ = world.manage(action, ids=[node.id for node in (gone, *living)])
+    world.step("terminate", operation.id)
+    after = {state_of(world, node.instance_id) for node in living}
+    assert after == {"stopping" if action is Action.DEALLOCATE else "shutting-down"}
+    world.drive(operation)
+    assert invariants.at_rest(world) == []
+
+
+def test_a_stop_that_ec2_passed_over_is_no_success(world: World) -> None:
+    passed_over, other = world.ready(2)
+    world.ec2.overlook(passed_over.instance_id)
+    ended = done(world, Action.DEALLOCATE, passed_over, other)
+    assert (ended.succeeded, ended.failed) == (1, 1)
+    assert "left the instance out" in ended.error
+    assert {node.name: node.status.value for node in world.nodes()} == {
+        passed_over.name: "Ready",
+        other.name: "Deallocated",
+    }
+
+
+def test_a_spot_node_array_does_not_take_a_policy_to_deallocate() -> None:
+    world = World(nodearray("spot", interruptible=True), nodearray("ondemand"))
+    deallocate = {"nodeAttributes": {"ShutdownPolicy": "Deallocate"}}
+    with pytest.raises(InvalidRequest, match="ShutdownPolicy must be Terminate in node array 'spot'"):
+        world.create_sets(
+            {"count": 1, "nodearray": "ondemand", **deallocate},
+            {"count": 1, "nodearray": "spot", **deallocate},
+        )
+    assert world.nodes() == []
+    world.ready(1, array="ondemand", **deallocate)
+    world.ready(1, array="spot", nodeAttributes={"ShutdownPolicy": "Terminate"})

@@ -329,7 +329,9 @@ def test_throttling_without_end_ends_at_the_deadline_and_is_not_asked_often() ->
 
 
 @pytest.mark.parametrize("remaining", [0, 1])
-@pytest.mark.parametrize("code", ["InvalidSubnetID.NotFound", "UnauthorizedOperation", "NeverHeardOf"])
+@pytest.mark.parametrize(
+    "code", ["InvalidLaunchTemplateId.NotFound", "UnauthorizedOperation", "MissingParameter"]
+)
 def test_a_fault_fails_the_nodes_with_its_reason_and_tries_no_other_bucket(code: str, remaining: int) -> None:
     world = three()
     world.ec2.capacity(remaining, instance_type=EC2[A], code=code)
@@ -338,6 +340,100 @@ def test_a_fault_fails_the_nodes_with_its_reason_and_tries_no_other_bucket(code:
     assert code in ended.error
     assert world.ec2.calls["CreateFleet"] == 1
     assert status(world)["lastCapacityFailure"] < 0
+    assert invariants.at_rest(world) == []
+
+
+@pytest.mark.parametrize("remaining", [0, 1])
+@pytest.mark.parametrize("code", ["InvalidSubnetID.NotFound", "InvalidInstanceType", "NeverHeardOf"])
+def test_a_code_that_nobody_has_listed_is_no_reason_to_give_up(code: str, remaining: int) -> None:
+    world = three()
+    world.ec2.capacity(remaining, instance_type=EC2[A], code=code)
+    operation, _ = world.create(3)
+    world.step("launch", operation.id)
+    assert {node.status_message for node in world.nodes()[remaining:]} == {f"no capacity for {A} ({code})"}
+    assert world.drive(operation).state is SUCCEEDED
+    assert launched_types(world) == Counter({EC2[A]: remaining, EC2[B]: 3 - remaining}) + Counter()
+    assert status(world)["lastCapacityFailure"] >= 0
+    assert invariants.at_rest(world) == []
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_type_that_no_zone_of_the_node_array_offers_gives_way_to_the_next(*, whole: bool) -> None:
+    world = three()
+    world.ec2.offer(EC2[A], "*", offered=False, refuses_whole_fleet=whole)
+    assert driven(world, 3).state is SUCCEEDED
+    assert placed(world) == [(B, "Ready")] * 3
+    assert status(world)["lastCapacityFailure"] >= 0
+    ended = driven(world, 1, definition={"machineType": A})
+    assert ended.state is FAILED
+    assert "InvalidFleetConfiguration: " in ended.error
+    assert "not supported in your requested Availability Zone" in ended.error
+    assert invariants.at_rest(world) == []
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_a_zone_that_does_not_offer_the_type_does_not_spoil_the_others(*, whole: bool) -> None:
+    world = three()
+    world.ec2.zones({EAST: "us-east-1a", WEST: "us-east-1b"})
+    world.ec2.offer(EC2[A], "us-east-1a", offered=False, refuses_whole_fleet=whole)
+    assert driven(world, 3).state is SUCCEEDED
+    assert launched_types(world) == {EC2[A]: 3}
+    assert status(world)["lastCapacityFailure"] < 0
+    assert invariants.at_rest(world) == []
+
+
+def test_a_virtual_cluster_does_not_ask_for_ever_for_what_is_not_offered() -> None:
+    """The node type is in two node arrays: nodes never leave theirs, so the next launch must be elsewhere."""
+    world = World(nodearray("a", bucket(A)), nodearray("b", bucket(B)))
+    world.ec2.offer(EC2[A], "*", offered=False)
+    world.want("team", x4c8g=2)
+    world.drive_all()
+    world.settle()
+    assert len(world.held("team").node_instances) == 2
+    assert launched_types(world) == {EC2[B]: 2}
+    assert world.ec2.calls["CreateFleet"] == 2
+    assert invariants.at_rest(world) == []
+
+
+# Zones.
+
+
+@pytest.mark.parametrize("code", ["InsufficientFreeAddressesInSubnet", "InsufficientInstanceCapacity"])
+def test_all_subnets_of_a_zone_are_used_one_after_another(code: str) -> None:
+    north, south = "subnet-00000003", "subnet-00000004"
+    world = World()
+    world.ec2.zones({EAST: "us-east-1a", WEST: "us-east-1a", north: "us-east-1b", south: "us-east-1a"})
+    array = nodearray("ondemand", bucket(A), bucket(B), subnetIds=[EAST, WEST, north, south])
+    world.put({"nodearrays": [array]}, world.revision())
+    for subnet_id, room in {EAST: 1, north: 2, WEST: 3}.items():
+        world.ec2.capacity(room, subnet_id=subnet_id, code=code)
+    assert driven(world, 10).state is SUCCEEDED
+    subnets = Counter(one["subnet_id"] for one in world.ec2.snapshot()["instances"].values())
+    assert subnets == {EAST: 1, north: 2, WEST: 3, south: 4}
+    assert launched_types(world) == {EC2[A]: 10}
+    assert world.ec2.calls["CreateFleet"] == 3
+    assert status(world)["lastCapacityFailure"] < 0
+    assert {node.launch_place for node in world.nodes()} == {0}
+    assert invariants.at_rest(world) == []
+
+
+def test_the_next_bucket_begins_with_the_first_subnets_again() -> None:
+    world = World()
+    world.ec2.zones({EAST: "us-east-1a", WEST: "us-east-1a"})
+    world.put({"nodearrays": [nodearray("ondemand", bucket(A), bucket(B))]}, world.revision())
+    world.ec2.capacity(0, instance_type=EC2[A])
+    assert driven(world, 2).state is SUCCEEDED
+    assert world.ec2.calls["CreateFleet"] == 3
+    assert {one["subnet_id"] for one in world.ec2.snapshot()["instances"].values()} == {EAST}
+    world.ec2.capacity(0)
+    ended = driven(world, 1)
+    assert (ended.state, world.ec2.calls["CreateFleet"]) == (FAILED, 7)
+    assert ended.error.count(f"no capacity for {B}") == 1
+    world.ec2.capacity(None)
+    world.ec2.capacity(None, instance_type=EC2[A])
+    retry_failed(world.repository, world.workflows, world.clock, CLUSTER)
+    world.drive_all()
+    assert {node.status for node in world.nodes()} == {NodeStatus.READY}
     assert invariants.at_rest(world) == []
 
 

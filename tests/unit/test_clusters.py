@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pydantic import ValidationError
 
 from paddock.errors import ComputeThrottled, InvalidRequest, NodesInUse, NotFound, RevisionConflict
+from paddock.http.views.cluster import cluster_view, status_view
+from paddock.model.definition import ClusterDefinition
+from paddock.model.operation import OperationState
 from paddock.model.requests import ClusterWrite
+from paddock.ports.repository import Put
+from paddock.service.cluster_status import cluster_status
 from paddock.service.clusters import delete_cluster, put_cluster
 from paddock.service.lookup import require_cluster
 from tests.fakes import invariants
@@ -241,3 +248,45 @@ def test_a_node_array_in_use_stays_on_demand_or_spot() -> None:
     with pytest.raises(NodesInUse, match=r"interruptible: c7i-xlarge in a$"):
         world.put({"nodearrays": [nodearray("a", big, interruptible=True), nodearray("b", big)]}, revision)
     world.put({"nodearrays": [nodearray("a", big), nodearray("b", big, interruptible=True)]}, revision)
+
+
+# Subnets and their zones.
+
+
+def test_the_zone_of_each_subnet_is_learned_and_shown(world: World) -> None:
+    world.ec2.zones({"subnet-00000001": "us-east-1d", "subnet-00000002": "us-east-1f"})
+    cluster, _ = put(world, "new")
+    assert cluster.zones == {"subnet-00000001": "us-east-1d", "subnet-00000002": "us-east-1f"}
+    status = cluster_status(world.repository, world.clock, "new", with_nodes=False)
+    [array] = status_view(status, REGION)["nodearrays"]
+    assert array["nodearray"]["AvailabilityZones"] == cluster.zones
+    again = cluster_view(cluster)
+    assert put(world, "new", again.pop("revision"), **again)[0].zones == cluster.zones
+
+
+def test_a_subnet_that_the_cloud_does_not_know_is_refused(world: World) -> None:
+    world.ec2.subnets(["subnet-00000001"])
+    with pytest.raises(InvalidRequest, match=r"must be a subnet that EC2 knows here: subnet-00000002$"):
+        put(world, "new")
+    with pytest.raises(NotFound):
+        require_cluster(world.repository, "new")
+
+
+def test_a_subnet_is_named_once() -> None:
+    twice = {"nodearrays": [nodearray(subnetIds=["subnet-00000001", "subnet-00000001"])]}
+    with pytest.raises(ValidationError, match="must name each subnet once"):
+        ClusterWrite.model_validate(twice)
+
+
+def test_a_cluster_that_was_written_with_a_repeat_can_still_be_used(world: World) -> None:
+    """Definitions were taken with repeats before, and without looking for zones."""
+    twice = nodearray(subnetIds=["subnet-00000001", "subnet-00000001", "subnet-00000002"])
+    definition = ClusterDefinition.model_validate({"nodearrays": [twice]})
+    before = stored(world)
+    old = replace(before, revision=before.revision + 1, definition=definition, zones={})
+    world.repository.commit(Put(old, was=before))
+    world.ec2.zones({"subnet-00000001": "us-east-1a", "subnet-00000002": "us-east-1a"})
+    world.ec2.capacity(1, subnet_id="subnet-00000001")
+    operation, _ = world.create(3)
+    assert world.drive(operation).state is OperationState.SUCCEEDED
+    assert [node["subnet_id"][-1] for node in world.ec2.snapshot()["instances"].values()] == ["1", "2", "2"]

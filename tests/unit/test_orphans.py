@@ -177,3 +177,17 @@ def test_the_operation_of_an_instance_may_have_ended_or_be_unknown() -> None:
     world.clock.advance(GRACE)
     assert world.reconcile() == Report(orphans=2)
     assert world.alive() == {node.instance_id for node in world.nodes()}
+
+
+def test_what_was_launched_by_hand_like_one_of_ours_is_never_ended() -> None:
+    """It bears copies of all our tags, and only EC2 can give the tag of a fleet."""
+    world = World()
+    [node] = world.ready(1)
+    copies = {world.ec2.copy(node.instance_id) for _ in range(2)}
+    world.clock.advance(GRACE)
+    assert world.reconcile() == Report()
+    operation, _ = world.terminate(ids=[node.id])
+    world.drive(operation)
+    world.clock.advance(GRACE)
+    world.settle()
+    assert world.alive() == copies

@@ -256,3 +256,65 @@ def test_one_run_deletes_a_bounded_number() -> None:
 def test_there_is_nothing_to_delete_of_a_cluster_that_is_gone() -> None:
     world = World()
     assert delete_empty_groups(world.repository, world.compute, world.clock, "other") == 0
+
+
+# One zone for all that must be together.
+
+HERE, THERE = "subnet-00000001", "subnet-00000002"
+
+
+def launched_in(world: World) -> list[str]:
+    return [one["subnet_id"] for one in world.ec2.snapshot()["instances"].values()]
+
+
+@pytest.mark.parametrize("interruptible", [False, True])
+def test_a_group_comes_up_where_all_of_it_fits(*, interruptible: bool) -> None:
+    world = World(nodearray(interruptible=interruptible))
+    world.ec2.capacity(1, subnet_id=HERE)
+    nodes = world.ready(3, placementGroupId="ring")
+    assert [node.status.value for node in nodes] == ["Ready"] * 3
+    assert launched_in(world) == [THERE] * 3
+    assert invariants.at_rest(world) == []
+
+
+def test_a_group_that_fits_nowhere_comes_up_as_far_as_it_goes() -> None:
+    world = World()
+    world.ec2.capacity(1, subnet_id=HERE)
+    world.ec2.capacity(2, subnet_id=THERE)
+    operation, _ = world.create(3, placementGroupId="ring")
+    ended = world.drive(operation)
+    assert (ended.succeeded, ended.failed) == (1, 2)
+    assert "InsufficientInstanceCapacity" in ended.error
+    assert launched_in(world) == [HERE]
+    assert world.ec2.calls["CreateFleet"] == 4
+    assert invariants.at_rest(world) == []
+
+
+def test_nodes_that_join_a_group_come_up_in_its_zone() -> None:
+    world = World()
+    world.ec2.capacity(0, subnet_id=HERE)
+    world.ready(1, placementGroupId="ring")
+    world.ec2.capacity(None, subnet_id=HERE)
+    nodes = world.ready(2, placementGroupId="ring")
+    assert [node.status.value for node in nodes] == ["Ready"] * 2
+    assert launched_in(world) == [THERE] * 3
+    assert invariants.at_rest(world) == []
+
+
+def test_one_node_is_asked_for_once_in_each_subnet() -> None:
+    world = World()
+    world.ec2.capacity(0)
+    world.ready(1, placementGroupId="ring")
+    assert world.ec2.calls["CreateFleet"] == 2
+
+
+def test_a_group_uses_all_subnets_of_its_zone() -> None:
+    world = World()
+    world.ec2.zones({HERE: "us-east-1a", THERE: "us-east-1a"})
+    world.put({"nodearrays": [nodearray()]}, world.revision())
+    for subnet_id in (HERE, THERE):
+        world.ec2.capacity(2, subnet_id=subnet_id, code="InsufficientFreeAddressesInSubnet")
+    nodes = world.ready(3, placementGroupId="ring")
+    assert [node.status.value for node in nodes] == ["Ready"] * 3
+    assert launched_in(world) == [HERE, HERE, THERE]
+    assert invariants.at_rest(world) == []

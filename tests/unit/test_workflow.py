@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from paddock.errors import NodesInUse
+from paddock.errors import NodesInUse, StoreThrottled
 from paddock.model.identity import derived_operation_id
 from paddock.model.node import NodeStatus
 from paddock.model.operation import DEADLINE_NS, SECOND_NS, Action, OperationState
@@ -16,6 +16,7 @@ from paddock.ports.compute import LaunchRequest
 from paddock.ports.repository import Put
 from paddock.service.clusters import delete_cluster
 from paddock.service.observation import UNSEEN_GRACE_NS
+from paddock.service.steps.launch import launch
 from paddock.service.steps.outcome import Next, wait
 from tests.fakes import invariants
 from tests.fakes.actors import Actor
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from paddock.model.operation import Operation
+    from paddock.ports.repository import Write
 
 FAILED, PARTIALLY, SUCCEEDED = (
     OperationState.FAILED,
@@ -545,4 +547,63 @@ def test_a_launch_that_read_its_operation_long_ago_does_not_write_its_nodes_agai
         late.go()
     assert world.nodes() == []
     world.settle()
+    assert invariants.at_rest(world) == []
+
+
+# A repeated launch that is answered with the fleet's id alone.
+
+
+@pytest.mark.parametrize("lag", [0, 100])
+def test_a_repeat_that_is_not_told_what_was_launched_finds_all_of_it(lag: int) -> None:
+    world = World()
+    world.ec2.forget_answers()
+    world.ec2.configure(describe_lag_seconds=lag)
+    world.ec2.fail_next("CreateFleet", ANSWER_LOST, after_effect=True)
+    operation, _ = world.create(3)
+    assert world.drive(operation).state is SUCCEEDED
+    assert len(world.ec2.snapshot()["instances"]) == 3
+    assert len({node.instance_id for node in world.nodes()}) == 3
+    assert invariants.at_rest(world) == []
+
+
+def test_a_repeat_after_a_short_launch_waits_no_longer_than_instances_need_to_be_seen() -> None:
+    world = World()
+    world.ec2.forget_answers()
+    world.ec2.capacity(2)
+    world.ec2.fail_next("CreateFleet", ANSWER_LOST, after_effect=True)
+    operation, _ = world.create(3)
+    ended = world.drive(operation)
+    assert (ended.state, ended.succeeded, ended.failed) == (PARTIALLY, 2, 1)
+    assert UNSEEN_GRACE_NS <= ended.finish_time - ended.start_time < UNSEEN_GRACE_NS + 120 * SECOND_NS
+    assert len(world.alive()) == 2
+    assert invariants.at_rest(world) == []
+
+
+def test_of_a_launch_that_is_seen_in_part_no_instance_goes_to_two_nodes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A run has given the third instance to the third node and died; the repeat does not see the second."""
+    world = World()
+    operation, _ = world.create(3)
+    world.ec2.forget_answers()
+    commit = world.repository.commit
+
+    def dies_half_way(*writes: Write) -> None:
+        if any(isinstance(write, Put) and getattr(write.record, "instance_id", "") for write in writes):
+            commit(writes[2])
+            raise StoreThrottled("not now")
+        commit(*writes)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(world.repository, "commit", dies_half_way)
+        with pytest.raises(StoreThrottled):
+            launch(world.repository, world.compute, world.clock, operation.id, 0)
+    third = world.nodes()[2].instance_id
+    hidden = sorted(world.ec2.snapshot()["instances"])[1]
+    assert third > hidden
+    world.ec2.lose(hidden)
+    ended = world.drive(operation)
+    assert (ended.succeeded, ended.failed) == (2, 1)
+    assert {node.instance_id for node in world.nodes() if node.status is NodeStatus.READY} == world.alive()
+    assert world.nodes()[2].instance_id == third
     assert invariants.at_rest(world) == []

@@ -2,16 +2,20 @@
 
 A launch is one ``CreateFleet`` of type ``instant`` over a launch template that exists beforehand. Reads and
 terminations go in the largest batches that EC2 takes. Of EC2's error codes only those named here are
-translated; any other is raised as it came.
+translated; any other is raised as it came. A launch that is refused with a code that nobody has listed was
+refused here and now: new codes come, and most of them speak of one place or one type.
 
-Instances are tagged with their deployment, cluster and operation. Several deployments may share an account,
-and each has a cluster ``demo``: the first tag keeps them from taking each other's instances for lost ones.
+Instances, with their volumes and network interfaces, are tagged with their deployment, cluster, operation and
+batch. Several deployments may share an account, and each has a cluster ``demo``: the first tag keeps them
+from taking each other's instances for lost ones. What the console launches "like this" bears copies of these
+tags, but not the tag that EC2 gives to a fleet's instances: without that one it is not ours.
 """
 
 from __future__ import annotations
 
 import re
 from contextlib import contextmanager
+from dataclasses import dataclass
 from hashlib import sha256
 from http import HTTPStatus
 from typing import TYPE_CHECKING, cast
@@ -30,16 +34,17 @@ from paddock.ports.compute import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from mypy_boto3_ec2 import EC2Client
-    from mypy_boto3_ec2.literals import InstanceTypeType
+    from mypy_boto3_ec2.literals import InstanceTypeType, ResourceTypeType
     from mypy_boto3_ec2.type_defs import (
         CreateFleetRequestTypeDef,
         FilterTypeDef,
         FleetLaunchTemplateOverridesRequestTypeDef,
         InstanceTypeDef,
         InstanceTypeInfoTypeDef,
+        TagSpecificationTypeDef,
         TagTypeDef,
     )
 
@@ -48,13 +53,18 @@ if TYPE_CHECKING:
 DEPLOYMENT_TAG = "paddock:deployment"
 CLUSTER_TAG = "paddock:cluster"
 OPERATION_TAG = "paddock:operation"
+BATCH_TAG = "paddock:batch"
+FLEET_TAG = "aws:ec2:fleet-id"
+TAGGED: Sequence[ResourceTypeType] = ("fleet", "instance", "volume", "network-interface")
+"""What an instant fleet can tag as it is made; organisations deny launches that leave any of it untagged."""
 
 LIVING_STATES = ("pending", "running", "stopping", "stopped")
 IDS_PER_CALL = 1000
 FILTER_VALUES_PER_CALL = 200
 INSTANCE_TYPES_PER_CALL = 100
 MAX_GROUP_NAME_LENGTH = 255
-CALLS_FOR_CAPACITY = 20
+UNNAMED_REFUSALS = 20
+"""So often a batch is halved to find out which of its instances EC2 means; the rest is refused then."""
 
 CAPACITY_CODES = frozenset(
     {
@@ -74,7 +84,7 @@ CAPACITY_CODES = frozenset(
         "VcpuLimitExceeded",
     }
 )
-"""Not here, not now: another subnet, type or moment may do."""
+"""Not here, not now, and no outage either, also where it comes with status 500."""
 
 THROTTLING_CODES = frozenset(
     {"EC2ThrottledException", "RequestLimitExceeded", "RequestThrottled", "Throttling", "ThrottlingException"}
@@ -86,30 +96,91 @@ UNAVAILABLE_CODES = frozenset(
 
 REQUEST_FAULT_CODES = frozenset(
     {
+        "AccessDenied",
+        "AccessDeniedException",
         "AuthFailure",
         "Blocked",
+        "ExpiredToken",
         "IdempotentParameterMismatch",
+        "IncompleteSignature",
+        "InvalidAction",
+        "InvalidAMIID.Malformed",
+        "InvalidAMIID.NotFound",
+        "InvalidAMIID.Unavailable",
+        "InvalidClientTokenId",
+        "InvalidGroup.NotFound",
+        "InvalidGroupId.Malformed",
+        "InvalidKeyPair.NotFound",
+        "InvalidLaunchTemplateId.Malformed",
+        "InvalidLaunchTemplateId.NotFound",
+        "InvalidLaunchTemplateId.VersionNotFound",
+        "InvalidLaunchTemplateName.NotFoundException",
+        "InvalidParameter",
+        "InvalidParameterCombination",
+        "InvalidParameterValue",
+        "InvalidSecurityGroupID.NotFound",
+        "InvalidSnapshot.NotFound",
+        "InvalidUserData.Malformed",
+        "MalformedQueryString",
+        "MissingAction",
+        "MissingAuthenticationToken",
         "MissingParameter",
         "OptInRequired",
         "PendingVerification",
+        "RequestExpired",
+        "SignatureDoesNotMatch",
         "UnauthorizedOperation",
         "UnknownParameter",
-        "UnsupportedOperation",
     }
 )
-"""The launch itself is at fault, as with every code that begins with ``Invalid``."""
+"""The request would meet these everywhere: permissions, and parts that are malformed, missing or unknown."""
+
+ABOUT_PLACE_OR_TYPE = re.compile(r"instance type|availability zone", re.IGNORECASE)
+"""A parameter that is wrong for one type or zone, as its message says, may be right for the next: an image
+for another processor, say. It is the request's own fault where its placement group keeps it there."""
 
 UNKNOWN_INSTANCE_CODES = frozenset({"InvalidInstanceID.Malformed", "InvalidInstanceID.NotFound"})
-KEPT_INSTANCE_CODES = frozenset({"IncorrectInstanceState", "OperationNotPermitted", "UnsupportedOperation"})
-"""EC2 will not do that to an instance in its present state, or while it is protected."""
-
+INCORRECT_STATE_CODE = "IncorrectInstanceState"
 DENIED_CODE = "UnauthorizedOperation"
-"""Policies allow changes of what has this deployment's tag; one instance that lost it denies the batch."""
+"""Policies allow changes of what has this deployment's tag. One instance in a batch that lost it, or that EC2
+does not know any more, whose tags are forgotten with it, denies the whole call, and is not named."""
+DESCRIBED_CODES = UNKNOWN_INSTANCE_CODES | {INCORRECT_STATE_CODE, DENIED_CODE}
+"""What these mean of which instance, a description tells for the whole batch at once."""
 
 GROUP_EXISTS_CODE = "InvalidPlacementGroup.Duplicate"
 GROUP_IN_USE_CODE = "InvalidPlacementGroup.InUse"
 GROUP_UNKNOWN_CODE = "InvalidPlacementGroup.Unknown"
 """Deleted since it was made, or not to be seen yet; the next launch makes it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """What is done to instances: the client's method, where its answer lists them, and in which states.
+
+    ``answers`` is empty where EC2 answers nothing. ``wants`` are the states from which it can be done;
+    ``is_done`` those in which there is nothing left to do.
+    """
+
+    method: str
+    answers: str
+    wants: frozenset[InstanceState]
+    is_done: frozenset[InstanceState] = frozenset()
+
+
+_ALIVE = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
+_TERMINATE = _Change(
+    "terminate_instances",
+    "TerminatingInstances",
+    wants=frozenset(state for state in InstanceState if not state.is_ending),
+    is_done=frozenset({InstanceState.SHUTTING_DOWN, InstanceState.TERMINATED}),
+)
+_STOP = _Change(
+    "stop_instances",
+    "StoppingInstances",
+    wants=_ALIVE | {InstanceState.STOPPING, InstanceState.STOPPED},
+)
+_START = _Change("start_instances", "StartingInstances", wants=_ALIVE | {InstanceState.STOPPED})
+_RESTART = _Change("reboot_instances", "", wants=_ALIVE)
 
 
 class Ec2Compute:
@@ -135,26 +206,29 @@ class Ec2Compute:
         except ClientError as error:
             refusal = _refusal(error)
             if refusal.kind is RefusalKind.CAPACITY:
-                return LaunchResult(instance_ids=(), refusals=(refusal,))
+                # EC2 refuses the whole fleet at times for one zone that does not offer the type.
+                is_unlisted = refusal.code not in CAPACITY_CODES
+                return LaunchResult(instance_ids=(), refusals=(refusal,), refused_whole=is_unlisted)
             if refusal.kind is RefusalKind.THROTTLED:
                 raise ComputeThrottled(refusal.message, code=refusal.code) from error
-            if is_request_fault(refusal.code):
-                raise LaunchRefused(refusal.message, code=refusal.code) from error
-            raise
-        ids = tuple(sorted(id_ for group in answer["Instances"] for id_ in group["InstanceIds"]))
-        if len(ids) >= request.count:
-            return LaunchResult(instance_ids=ids)
+            raise LaunchRefused(refusal.message, code=refusal.code) from error
+        ids = {id_ for group in answer.get("Instances", ()) for id_ in group.get("InstanceIds", ())}
         # Whatever the codes are, throttling among them, the token is used up and would give the same answer
         # again. Only a fault of the request itself is an error.
         refusals = tuple(
-            Refusal(
-                kind=refusal_kind(item["ErrorCode"]), code=item["ErrorCode"], message=item["ErrorMessage"]
-            )
-            for item in answer["Errors"]
+            _refused(item.get("ErrorCode", ""), item.get("ErrorMessage", ""))
+            for item in answer.get("Errors", ())
         )
-        if not ids and refusals and all(is_request_fault(refusal.code) for refusal in refusals):
+        if not ids and refusals and all(refusal.kind is RefusalKind.FAULT for refusal in refusals):
             raise LaunchRefused(refusals[0].message, code=refusals[0].code)
-        return LaunchResult(instance_ids=ids, refusals=refusals)
+        if len(ids) < request.count and not refusals:
+            # What a repeated call answers is not documented beyond its success.
+            ids.update(instance.id for instance in self._launched(_filters_of(request)))
+        return LaunchResult(
+            instance_ids=tuple(sorted(ids)),
+            refusals=refusals if len(ids) < request.count else (),
+            is_told=len(ids) >= request.count or bool(refusals),
+        )
 
     def describe(self, instance_ids: Collection[str]) -> Mapping[str, Instance]:
         """Ask by id, 1,000 a call; see the port."""
@@ -166,7 +240,7 @@ class Ec2Compute:
 
     def launched_by(self, cluster: str, operation_id: str) -> Sequence[Instance]:
         """Ask by tag, 1,000 a page; see the port."""
-        return self._filtered(
+        return self._launched(
             [
                 {"Name": f"tag:{CLUSTER_TAG}", "Values": [cluster]},
                 {"Name": f"tag:{OPERATION_TAG}", "Values": [operation_id]},
@@ -175,71 +249,90 @@ class Ec2Compute:
 
     def launched_in(self, cluster: str) -> Sequence[Instance]:
         """Ask by tag, 1,000 a page; see the port."""
-        return self._filtered(
-            [
-                {"Name": f"tag:{DEPLOYMENT_TAG}", "Values": [self._deployment]},
-                {"Name": f"tag:{CLUSTER_TAG}", "Values": [cluster]},
-            ]
-        )
+        return self._launched([{"Name": f"tag:{CLUSTER_TAG}", "Values": [cluster]}])
 
     def clusters(self) -> Collection[str]:
         """Ask for all instances that have not ended, 1,000 a page; see the port."""
-        found = self._filtered(
-            [
-                {"Name": f"tag:{DEPLOYMENT_TAG}", "Values": [self._deployment]},
-                {"Name": "instance-state-name", "Values": list(LIVING_STATES)},
-            ]
-        )
+        found = self._launched([{"Name": "instance-state-name", "Values": list(LIVING_STATES)}])
         return {instance.cluster for instance in found if instance.cluster}
 
     def terminate(self, instance_ids: Collection[str]) -> Mapping[str, str]:
         """End instances; see the port."""
-        return self._each(instance_ids, lambda ids: self._client.terminate_instances(InstanceIds=ids))
+        return self._each(instance_ids, _TERMINATE)
 
     def stop(self, instance_ids: Collection[str]) -> Mapping[str, str]:
         """Stop instances; see the port."""
-        return self._each(instance_ids, lambda ids: self._client.stop_instances(InstanceIds=ids))
+        return self._each(instance_ids, _STOP)
 
     def start(self, instance_ids: Collection[str]) -> Mapping[str, str]:
         """Start instances; see the port."""
-        return self._each(instance_ids, lambda ids: self._client.start_instances(InstanceIds=ids))
+        return self._each(instance_ids, _START)
 
     def restart(self, instance_ids: Collection[str]) -> Mapping[str, str]:
-        """Reboot instances; see the port."""
-        return self._each(instance_ids, lambda ids: self._client.reboot_instances(InstanceIds=ids))
+        """Reboot instances; see the port.
 
-    def _each(self, instance_ids: Collection[str], act: Callable[[list[str]], object]) -> dict[str, str]:
-        """Act on 1,000 a call; when EC2 refuses a batch, set aside whom it names and ask again.
+        EC2 passes over those that have ended without a word, so it is asked first which are alive.
+        """
+        seen = self.describe(instance_ids)
+        alive = {id_ for id_, instance in seen.items() if instance.state in _RESTART.wants}
+        refused = {
+            id_: _wrong_state(seen[id_]) if id_ in seen else _UNKNOWN
+            for id_ in set(instance_ids).difference(alive)
+        }
+        return refused | self._each(alive, _RESTART)
 
-        Where it names none, the batch is halved, for want of capacity a few times only; where it denies the
-        call, those that lost this deployment's tag are set aside. Throttled in the middle, it is done for
-        some and not for others: asking again for all of them is harmless.
+    def _each(self, instance_ids: Collection[str], change: _Change) -> dict[str, str]:
+        """Do it to 1,000 a call; when EC2 refuses a batch, set aside whom it means and ask again.
+
+        Whom it means is told by a description of the batch, or by EC2's own words. Where neither does, the
+        batch is halved, a few times only. Throttled in the middle, it is done for some and not for others:
+        asking again for all of them is harmless.
         """
         refused: dict[str, str] = {}
         batches = list(_batches(sorted(set(instance_ids)), IDS_PER_CALL))
-        calls = 0
+        unnamed = 0
         while batches:
             batch = batches.pop()
-            calls += 1
             try:
                 with _translated():
-                    act(batch)
+                    answer = getattr(self._client, change.method)(InstanceIds=batch)
             except ClientError as error:
                 refusal = _refusal(error)
-                named = _named(batch, refusal.message) or set(batch if len(batch) == 1 else ())
-                if refusal.code in CAPACITY_CODES and calls >= CALLS_FOR_CAPACITY:
-                    named = set(batch)
-                elif refusal.code == DENIED_CODE:
-                    named = {one.id for one in self._described(batch) if not one.operation_id}
-                    if not named:
-                        raise
-                elif refusal.code not in UNKNOWN_INSTANCE_CODES | KEPT_INSTANCE_CODES | CAPACITY_CODES:
+                meant = self._meant(batch, refusal, change)
+                if not meant and refusal.code in REQUEST_FAULT_CODES:
                     raise
-                if refusal.code not in UNKNOWN_INSTANCE_CODES:
-                    refused |= dict.fromkeys(named, f"{refusal.code}: {refusal.message}")
-                rest = [id_ for id_ in batch if id_ not in named]
-                batches += _batches(rest, len(rest) if named else (len(rest) + 1) // 2)
+                unnamed += not meant
+                if not meant and unnamed >= UNNAMED_REFUSALS:
+                    meant = dict.fromkeys(batch, f"{refusal.code}: {refusal.message}")
+                refused |= {id_: reason for id_, reason in meant.items() if reason}
+                rest = [id_ for id_ in batch if id_ not in meant]
+                batches += _batches(rest, len(rest) if meant else (len(rest) + 1) // 2)
+            else:
+                told = {item["InstanceId"] for item in answer.get(change.answers, ())}
+                silent = [id_ for id_ in batch if change.answers and id_ not in told]
+                refused |= dict.fromkeys(silent, "EC2 left the instance out of its answer")
         return refused
+
+    def _meant(self, batch: list[str], refusal: Refusal, change: _Change) -> dict[str, str]:
+        """Whom of the batch EC2 means, each with the reason, which is empty where there is nothing to do."""
+        reason = f"{refusal.code}: {refusal.message}"
+        if refusal.code in DESCRIBED_CODES:
+            seen = {instance.id: instance for instance in self._described(batch)}
+            # What is not seen is not known, or not yet: descriptions tell in time which. As before a restart
+            # it was seen, it is not rebooted any more.
+            unseen = _UNKNOWN if change is _RESTART else ""
+            meant = dict.fromkeys((id_ for id_ in batch if id_ not in seen), unseen)
+            for id_, instance in seen.items():
+                if refusal.code == DENIED_CODE and not instance.operation_id:
+                    meant[id_] = reason
+                elif instance.state not in change.wants:
+                    meant[id_] = "" if instance.state in change.is_done else _wrong_state(instance)
+            if meant or refusal.code == DENIED_CODE:
+                return meant
+        named = _named(batch, refusal.message) or set(batch if len(batch) == 1 else ())
+        if refusal.code in UNKNOWN_INSTANCE_CODES:
+            return dict.fromkeys(named, _UNKNOWN if change is _RESTART else "")
+        return {} if refusal.code in REQUEST_FAULT_CODES else dict.fromkeys(named, reason)
 
     def delete_placement_group(self, name: str) -> bool:
         """Ask once, and take EC2's word for who uses the group; see the port."""
@@ -262,6 +355,16 @@ class Ec2Compute:
                 for page in pages.paginate(Filters=[{"Name": "instance-type", "Values": batch}]):
                     facts |= {info["InstanceType"]: _facts(info) for info in page["InstanceTypes"]}
         return facts
+
+    def subnet_zones(self, subnet_ids: Collection[str]) -> Mapping[str, str]:
+        """Ask by filter, since one unknown id would fail a call by id; see the port."""
+        pages = self._client.get_paginator("describe_subnets")
+        zones: dict[str, str] = {}
+        for batch in _batches(sorted(set(subnet_ids)), FILTER_VALUES_PER_CALL):
+            with _translated():
+                for page in pages.paginate(Filters=[{"Name": "subnet-id", "Values": batch}]):
+                    zones |= {item["SubnetId"]: item["AvailabilityZone"] for item in page["Subnets"]}
+        return zones
 
     def _make_group(self, request: LaunchRequest) -> None:
         """Make the placement group unless there is one.
@@ -311,6 +414,14 @@ class Ec2Compute:
             for instance in self._filtered([{"Name": "instance-id", "Values": batch}])
         ]
 
+    def _launched(self, filters: list[FilterTypeDef]) -> list[Instance]:
+        """Those of this deployment's own instances that the filters take."""
+        ours: list[FilterTypeDef] = [
+            {"Name": f"tag:{DEPLOYMENT_TAG}", "Values": [self._deployment]},
+            {"Name": "tag-key", "Values": [FLEET_TAG]},
+        ]
+        return self._filtered([*ours, *filters])
+
     def _filtered(self, filters: list[FilterTypeDef]) -> list[Instance]:
         pages = self._client.get_paginator("describe_instances")
         with _translated():
@@ -323,7 +434,7 @@ class Ec2Compute:
 
     def _instance(self, item: InstanceTypeDef) -> Instance:
         tags = {tag["Key"]: tag["Value"] for tag in item.get("Tags", ())}
-        is_ours = tags.get(DEPLOYMENT_TAG) == self._deployment
+        is_ours = tags.get(DEPLOYMENT_TAG) == self._deployment and FLEET_TAG in tags
         return Instance(
             id=item["InstanceId"],
             state=InstanceState(item["State"]["Name"]),
@@ -361,7 +472,9 @@ def _fleet(request: LaunchRequest, deployment: str) -> CreateFleetRequestTypeDef
         {"Key": DEPLOYMENT_TAG, "Value": deployment},
         {"Key": CLUSTER_TAG, "Value": request.cluster},
         {"Key": OPERATION_TAG, "Value": request.operation_id},
+        {"Key": BATCH_TAG, "Value": request.client_token},
     ]
+    tagged: list[TagSpecificationTypeDef] = [{"ResourceType": kind, "Tags": tags} for kind in TAGGED]
     fleet: CreateFleetRequestTypeDef = {
         "ClientToken": request.client_token,
         "Type": "instant",
@@ -378,16 +491,26 @@ def _fleet(request: LaunchRequest, deployment: str) -> CreateFleetRequestTypeDef
             "TotalTargetCapacity": request.count,
             "DefaultTargetCapacityType": "spot" if request.interruptible else "on-demand",
         },
-        "TagSpecifications": [
-            {"ResourceType": "fleet", "Tags": tags},
-            {"ResourceType": "instance", "Tags": tags},
-        ],
+        "TagSpecifications": tagged,
     }
     if request.interruptible:
         fleet["SpotOptions"] = {"AllocationStrategy": "price-capacity-optimized"}
     else:
         fleet["OnDemandOptions"] = {"AllocationStrategy": "prioritized"}
+    if request.together:
+        options = fleet["SpotOptions" if request.interruptible else "OnDemandOptions"]
+        options["MinTargetCapacity"] = request.count
+        options["SingleAvailabilityZone"] = True
     return fleet
+
+
+def _filters_of(request: LaunchRequest) -> list[FilterTypeDef]:
+    """What the request's own instances are found by."""
+    return [
+        {"Name": f"tag:{CLUSTER_TAG}", "Values": [request.cluster]},
+        {"Name": f"tag:{OPERATION_TAG}", "Values": [request.operation_id]},
+        {"Name": f"tag:{BATCH_TAG}", "Values": [request.client_token]},
+    ]
 
 
 def _facts(info: InstanceTypeInfoTypeDef) -> MachineFacts:
@@ -421,22 +544,28 @@ def _translated() -> Iterator[None]:
 
 def _refusal(error: ClientError) -> Refusal:
     details = error.response["Error"]
-    code = details["Code"]
-    return Refusal(kind=refusal_kind(code), code=code, message=details["Message"])
+    return _refused(details["Code"], details["Message"])
 
 
-def is_request_fault(code: str) -> bool:
-    """Whether a launch that met this code would meet it again, wherever and whenever it is tried."""
-    return code in REQUEST_FAULT_CODES or (code.startswith("Invalid") and code != GROUP_UNKNOWN_CODE)
+def _refused(code: str, message: str) -> Refusal:
+    return Refusal(kind=refusal_kind(code, message), code=code, message=message)
 
 
-def refusal_kind(code: str) -> RefusalKind:
-    """What a launch that met this code may try next."""
-    if code in CAPACITY_CODES:
-        return RefusalKind.CAPACITY
+def refusal_kind(code: str, message: str = "") -> RefusalKind:
+    """What a launch that met this code may try next: see what it means for this place and this type."""
     if code in THROTTLING_CODES | UNAVAILABLE_CODES or code == GROUP_UNKNOWN_CODE:
         return RefusalKind.THROTTLED
-    return RefusalKind.FAULT
+    is_of_this_place = ABOUT_PLACE_OR_TYPE.search(message) and "placement group" not in message.lower()
+    if code in REQUEST_FAULT_CODES and not (code.startswith("InvalidParameter") and is_of_this_place):
+        return RefusalKind.FAULT
+    return RefusalKind.CAPACITY
+
+
+_UNKNOWN = "InvalidInstanceID.NotFound: EC2 does not know the instance any more"
+
+
+def _wrong_state(instance: Instance) -> str:
+    return f"{INCORRECT_STATE_CODE}: the instance is {instance.state}"
 
 
 def _named(ids: Collection[str], message: str) -> set[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from paddock.model.definition import ClusterDefinition  # noqa: TC001 - read at run time to parse records
 
@@ -12,9 +12,11 @@ class Cluster:
     """A cluster; ``revision`` changes with each write of the definition, and with nothing else.
 
     ``uid`` tells it from others of its name, before and after it.
+    ``zones`` are those of its subnets, by subnet, as the cloud told when the definition was written.
     """
 
     name: str
     revision: int
     definition: ClusterDefinition
     uid: str = ""
+    zones: dict[str, str] = field(default_factory=dict)

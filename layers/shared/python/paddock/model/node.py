@@ -44,6 +44,8 @@ class LaunchSpec:
     """All that a launch needs, as the definition said when the nodes were asked for. ``memory`` in GB.
 
     The commonest values are defaults, which records leave out: a node's has to fit into one write unit.
+    ``subnets`` are those of one launch call after another, as ``apart`` puts them. Records written before
+    that have ``subnet_ids``, of which no two can go into one call.
     """
 
     node_array: str
@@ -56,8 +58,9 @@ class LaunchSpec:
     interruptible: bool = False
     launch_template_id: str
     launch_template_version: str = "$Default"
-    subnet_ids: tuple[str, ...]
+    subnet_ids: tuple[str, ...] = ()
     price_per_hour: float | None = None
+    subnets: tuple[tuple[str, ...], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +74,8 @@ class Node:
     ``unseen_since`` is when the cloud first failed to show its instance, in a row. A ``fixed`` node stays as
     Off when its instance has ended. ``replaced_instance_id`` is an instance that must end before another is
     launched. ``managed_by`` is the last operation that took hold of the node, begun at ``managed_at``;
-    ``launcher`` the one that gets it an instance. A ``provisioned`` node was launched for a virtual cluster,
+    ``launcher`` the one that gets it an instance, now in that of its bucket's ``places_of`` which
+    ``launch_place`` counts. A ``provisioned`` node was launched for a virtual cluster,
     and nobody knows it by name. One that ``was_held`` is or was in a virtual cluster.
     """
 
@@ -108,6 +112,7 @@ class Node:
     launched_at: int = 0
     ready_at: int = 0
     unseen_since: int = 0
+    launch_place: int = 0
 
     def attributes_as_named(self) -> dict[str, Any]:
         """The node under the names that clients read and filter by; ``None`` for what it has not yet.
@@ -182,6 +187,7 @@ class Node:
             launched_at=0,
             ready_at=0,
             unseen_since=0,
+            launch_place=0,
         )
 
     @property

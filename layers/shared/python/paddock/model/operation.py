@@ -105,6 +105,7 @@ class LaunchBatch:
     The nodes are the operation's, from its ``first`` (counted from 1) on, and the i-th of the launched
     instances is the i-th node's, whatever has happened to other nodes since. The call is not made before
     ``not_before`` (ns): then it is the batch's turn in EC2's token bucket.
+    It asks in the one of its specification's ``places_of`` that ``place`` counts.
     """
 
     number: int
@@ -113,6 +114,7 @@ class LaunchBatch:
     spec: LaunchSpec
     placement_group_id: str = ""
     not_before: int = 0
+    place: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

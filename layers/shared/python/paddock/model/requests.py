@@ -48,6 +48,15 @@ class ClusterWrite(ClusterDefinition):
         fields = ClusterDefinition.model_fields
         return ClusterDefinition.model_construct(**{name: getattr(self, name) for name in fields})
 
+    @model_validator(mode="after")
+    def _check_subnets(self) -> Self:
+        """Clusters were written with repeats once, so it is not for the definition to refuse them."""
+        for array in self.nodearrays:
+            if len(set(array.subnet_ids)) < len(array.subnet_ids):
+                msg = f"subnetIds of node array {array.name!r} must name each subnet once"
+                raise ValueError(msg)
+        return self
+
 
 class RevisionOnly(Document):
     """The body that a DELETE may have."""

@@ -7,8 +7,9 @@ Callers build on these promises, so every adapter and every fake keeps them:
   token with other parameters is refused with ``LaunchRefused``.
 * ``describe`` may lag behind ``launch`` by minutes: an instance that is absent from the answer is *not seen
   yet*, which is not the same as gone. An error is raised, never turned into an empty answer.
-* ``terminate``, ``stop`` and ``start`` are idempotent; they and ``restart`` report per instance, and one
-  refusal never holds back the others.
+* ``terminate``, ``stop`` and ``start`` are idempotent; they and ``restart`` report per instance, and no
+  instance that is refused, or not known any more, ever holds back the others. What the cloud passes over in
+  silence is told as refused.
 * Any method may raise ``ComputeThrottled`` (nothing was done; ask again later) or ``ComputeUnavailable``
   (the outcome is unknown; ask again with the same token).
 """
@@ -63,7 +64,9 @@ class LaunchRequest:
     """``count`` equal instances, asked for in one call.
 
     ``client_token`` has at most 64 ASCII characters. ``subnet_ids`` are alternatives, tried in order.
-    ``placement_group`` is a cluster placement group's name in the deployment, or empty; it is made if absent.
+    No two of them may lie in one zone: a cloud refuses the whole launch otherwise. ``placement_group`` is a
+    cluster placement group's name in the deployment, or empty; it is made if absent. ``together``: all of
+    the instances in one zone, or none.
     """
 
     client_token: str
@@ -76,14 +79,15 @@ class LaunchRequest:
     subnet_ids: tuple[str, ...]
     interruptible: bool = False
     placement_group: str = ""
+    together: bool = False
 
 
 class RefusalKind(StrEnum):
     """What a refusal means for whoever asked.
 
-    ``CAPACITY``: not this machine here and now, but another may do. ``THROTTLED``: the same may do a little
-    later, under a new token. ``FAULT``: the request is at fault, or the cloud gave a reason that nobody
-    knows; asking again in any way is of no use.
+    ``CAPACITY``: not this machine here and now, but another may do; also where the cloud gave a reason that
+    nobody knows. ``THROTTLED``: the same may do a little later, under a new token. ``FAULT``: the request is
+    at fault, and would meet the same everywhere; asking again in any way is of no use.
     """
 
     CAPACITY = "capacity"
@@ -104,22 +108,27 @@ class Refusal:
 class LaunchResult:
     """Ids of the launched instances, sorted, so that a repeated call pairs them with the same nodes.
 
-    ``refusals`` are empty where nothing is missing.
+    ``refusals`` are empty where nothing is missing. Not ``is_told``: the cloud did not say what it launched,
+    as may happen when a call is repeated. These are then the instances that it shows by now, and more may
+    come into sight. ``refused_whole``: one of several subnets may have been reason enough.
     """
 
     instance_ids: tuple[str, ...]
     refusals: tuple[Refusal, ...] = ()
+    is_told: bool = True
+    refused_whole: bool = False
 
     @property
     def shortage(self) -> RefusalKind:
         """What to make of the instances that are missing, where the refusals are of several kinds.
 
         As long as one place was merely throttled it may still have what the others lack; and a fault in one
-        place is none of those that lack capacity.
+        place is none of those that lack capacity. No reason at all says nothing against another place.
         """
         kinds = {refusal.kind for refusal in self.refusals}
-        graver = (RefusalKind.THROTTLED, RefusalKind.CAPACITY)
-        return next((kind for kind in graver if kind in kinds), RefusalKind.FAULT)
+        if RefusalKind.THROTTLED in kinds:
+            return RefusalKind.THROTTLED
+        return RefusalKind.FAULT if kinds == {RefusalKind.FAULT} else RefusalKind.CAPACITY
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,7 +156,7 @@ class Compute(Protocol):
         """The instances among ``instance_ids`` that the cloud shows now, by id; any number of ids."""
 
     def launched_by(self, cluster: str, operation_id: str) -> Sequence[Instance]:
-        """Every instance tagged with this cluster and operation, terminated ones that still show included."""
+        """Every instance that this deployment launched for the operation, ended ones that show included."""
 
     def launched_in(self, cluster: str) -> Sequence[Instance]:
         """Every instance that this deployment launched in a cluster, terminated ones that still show too.
@@ -171,7 +180,10 @@ class Compute(Protocol):
         """Start stopped instances; those that run already go on. Otherwise as ``terminate``."""
 
     def restart(self, instance_ids: Collection[str]) -> Mapping[str, str]:
-        """Reboot running instances; done twice, they reboot twice. Otherwise as ``terminate``."""
+        """Reboot running instances; done twice, they reboot twice.
+
+        Answers those that are not rebooted with a reason, by id; an id that the cloud does not know is one.
+        """
 
     def delete_placement_group(self, name: str) -> bool:
         """Delete a placement group; tells whether it is gone now, as one that was never there is.
@@ -179,6 +191,9 @@ class Compute(Protocol):
         A group with instances in it is left as it is, and so is one that is not ours to delete: it was there
         before, or has lost its tag. To delete one twice is harmless.
         """
+
+    def subnet_zones(self, subnet_ids: Collection[str]) -> Mapping[str, str]:
+        """The zones of those among ``subnet_ids`` that the cloud knows here, shared ones too, by subnet."""
 
     def machine_facts(self, instance_types: Collection[str]) -> Mapping[str, MachineFacts]:
         """The facts of those among ``instance_types`` that the cloud offers, by instance type."""

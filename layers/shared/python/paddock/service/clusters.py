@@ -46,7 +46,8 @@ def put_cluster(
 
     ``expected`` is the revision that the writer last read, ``None`` or 0 to create. Machine facts that the
     definition leaves out are what the cloud says. Raises ``RevisionConflict``, ``InvalidRequest`` for an
-    instance type that the cloud does not offer or a region that is not the deployment's, and ``NodesInUse``
+    instance type that the cloud does not offer, a subnet that it does not know, or a region that is not the
+    deployment's, and ``NodesInUse``
     for a bucket that nodes still use and the new definition has no longer.
     """
     if not is_cluster_name(name) or body.name not in (None, name):
@@ -58,16 +59,23 @@ def put_cluster(
         current = repository.cluster(name)
         _require_revision(name, current, expected)
         _require_region(definition, region)
-        complete = _with_facts(compute, definition)
+        complete, zones = _with_facts(compute, definition), _zones(compute, definition)
         now = clock.now()
         if current is None:
-            new = Cluster(name=name, revision=next_revision(now), definition=complete, uid=new_uid())
+            new = Cluster(
+                name=name,
+                revision=next_revision(now),
+                definition=complete,
+                uid=new_uid(),
+                zones=zones,
+            )
             ledger = Ledger(cluster=name, revision=new.revision, cluster_uid=new.uid)
             repository.commit(Put(new, was=None), Put(ledger, was=None))
             return new, True
         ledger = require_ledger(repository, name)
         _require_used_buckets(name, current.definition, complete, ledger)
-        new = replace(current, revision=next_revision(now, current.revision), definition=complete)
+        revision = next_revision(now, current.revision)
+        new = replace(current, revision=revision, definition=complete, zones=zones)
         repository.commit(Put(new, was=current), Check(ledger))
         return new, False
 
@@ -113,6 +121,16 @@ def _require_region(definition: ClusterDefinition, region: str) -> None:
     if others:
         msg = f"region must be {region}, where Paddock runs, or left out"
         raise InvalidRequest(msg)
+
+
+def _zones(compute: Compute, definition: ClusterDefinition) -> dict[str, str]:
+    """The zone of each subnet, so that no launch names two of one zone."""
+    subnets = {subnet_id for array in definition.nodearrays for subnet_id in array.subnet_ids}
+    zones = dict(compute.subnet_zones(subnets)) if subnets else {}
+    if unknown := sorted(subnets - zones.keys()):
+        msg = f"each of subnetIds must be a subnet that EC2 knows here: {', '.join(unknown)}"
+        raise InvalidRequest(msg)
+    return zones
 
 
 def _require_used_buckets(

@@ -21,6 +21,7 @@ from paddock.model.identity import new_operation_id, next_revision
 from paddock.model.names import PLACEHOLDER, NameSet
 from paddock.model.node import LaunchSpec, ShutdownPolicy
 from paddock.model.operation import Action, NodeGroup, Operation, OperationState, deadline_of
+from paddock.model.places import apart
 from paddock.model.requests import BucketChoice, NodeSet
 from paddock.model.wording import listed, quoted
 from paddock.ports.repository import Check, Put
@@ -111,6 +112,13 @@ class NodePlan:
         if array is None:
             msg = f"nodearray must be one of: {listed(a.name for a in self._cluster.definition.nodearrays)}"
             raise InvalidRequest(f"{msg}; not {quoted(line.nodearray)}")
+        policy = line.node_attributes.get("ShutdownPolicy")
+        if array.interruptible and policy == ShutdownPolicy.DEALLOCATE:
+            msg = (
+                f"ShutdownPolicy must be Terminate in node array {quoted(array.name)}, which is interruptible: "
+                "EC2 cannot stop a spot instance"
+            )
+            raise InvalidRequest(msg)
         bucket, room, reason = self._choose(line, array)
         wanted = min(line.count, room)
         name_format = line.name_format or f"{array.name}-{PLACEHOLDER}"
@@ -203,7 +211,7 @@ class NodePlan:
         return other_bucket_with(self._cluster.name, self.ledger, array, bucket, group)
 
     def _take(self, line: NodeSet, array: NodeArray, bucket: Bucket, names: list[str]) -> None:
-        spec = _launch_spec(self._cluster.name, array, bucket)
+        spec = _launch_spec(self._cluster, array, bucket)
         group = line.placement_group_id or ""
         use = self.ledger.use(spec.bucket_id)
         attributes = dict(line.node_attributes)
@@ -215,9 +223,7 @@ class NodePlan:
         # A machine type that was asked for is what is meant, and a placement group has one machine type.
         movable = line.definition is None and not group and len(array.buckets) > 1
         if movable:
-            self._offers[array.name] = tuple(
-                _launch_spec(self._cluster.name, array, one) for one in array.buckets
-            )
+            self._offers[array.name] = tuple(_launch_spec(self._cluster, array, one) for one in array.buckets)
         configuration = attributes.pop("Configuration", None)
         self._groups.append(
             NodeGroup(
@@ -243,10 +249,10 @@ class NodePlan:
         self._next_index += len(names)
 
 
-def _launch_spec(cluster: str, array: NodeArray, bucket: Bucket) -> LaunchSpec:
+def _launch_spec(cluster: Cluster, array: NodeArray, bucket: Bucket) -> LaunchSpec:
     return LaunchSpec(
         node_array=array.name,
-        bucket_id=bucket_id(cluster, array.name, bucket.machine_type),
+        bucket_id=bucket_id(cluster.name, array.name, bucket.machine_type),
         machine_type=bucket.machine_type,
         instance_type=bucket.instance_type,
         template_id=bucket.template_id,
@@ -255,6 +261,6 @@ def _launch_spec(cluster: str, array: NodeArray, bucket: Bucket) -> LaunchSpec:
         interruptible=array.interruptible,
         launch_template_id=array.launch_template.launch_template_id,
         launch_template_version=array.launch_template.version,
-        subnet_ids=array.subnet_ids,
         price_per_hour=bucket.price_per_hour,
+        subnets=apart(array.subnet_ids, cluster.zones),
     )

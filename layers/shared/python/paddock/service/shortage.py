@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from paddock.model.counting import count_bucket
 from paddock.model.identity import next_revision
 from paddock.model.node import NodeStatus
+from paddock.model.places import next_place
 from paddock.ports.compute import RefusalKind
 from paddock.ports.repository import Check, Put
 from paddock.service.lookup import known_quotas
@@ -42,19 +43,31 @@ def settle_shortage(
 ) -> None:
     """Decide what becomes of the nodes of a batch that got no instance.
 
-    Throttled, they wait as they are. Without capacity each goes to the next bucket that it may be in and that
-    has room for it; the ledger moves the counts in the same transactions, and remembers the refusal. A node
-    with no place left has failed, and its limits are given back. Doing it twice is the same as once: a node
-    that has been moved or has failed is no longer in the batch's bucket and waiting.
+    Throttled, they wait as they are. Without capacity each is asked for in the other subnets of its bucket,
+    and then goes to the next bucket that it may be in and that has room for it; the ledger moves the counts
+    in the same transactions, and remembers the refusal. A node with no place left has failed, and its limits
+    are given back. Doing it twice is the same as once: a node that has been moved or has failed is no longer
+    in the batch's place and waiting.
     """
     if not ids or result.shortage is RefusalKind.THROTTLED:
         return
+
+    in_group = bool(batch.placement_group_id)
+    following = next_place(
+        batch.spec,
+        batch.place,
+        in_group=in_group,
+        count=batch.count,
+        refused_whole=result.refused_whole,
+    )
 
     def settle(ledger: Ledger, nodes: Sequence[Node]) -> tuple[Ledger, list[Write]]:
         left = [
             node
             for node in nodes
-            if is_waiting(node) and node.bucket_id == batch.spec.bucket_id and node.launcher == operation.id
+            if is_waiting(node)
+            and (node.bucket_id, node.launch_place) == (batch.spec.bucket_id, batch.place)
+            and node.launcher == operation.id
         ]
         if not left:
             return ledger, []
@@ -63,6 +76,8 @@ def settle_shortage(
             return ledger.without_active(left), [
                 Put(failed(node, _reason(node, batch, result), now), was=node) for node in left
             ]
+        if following is not None:
+            return ledger, [Put(_asked_elsewhere(node, following, result, now), was=node) for node in left]
         cluster = repository.cluster(operation.cluster)
         move = _Move(
             cluster,
@@ -122,15 +137,33 @@ class _Move:
         return counts.available_count
 
 
+def _asked_elsewhere(node: Node, place: int, result: LaunchResult, now: int) -> Node:
+    """The node as it is to be launched in other subnets of its bucket."""
+    return replace(
+        node,
+        revision=next_revision(now, node.revision),
+        launch_place=place,
+        status_message=_with_refusal(node, result),
+    )
+
+
 def _moved(node: Node, spec: LaunchSpec, result: LaunchResult, now: int) -> Node:
-    codes = ", ".join(dict.fromkeys(refusal.code for refusal in result.refusals))
-    refused = f"no capacity for {node.spec.machine_type} ({codes})"
     return replace(
         node,
         revision=next_revision(now, node.revision),
         spec=spec,
-        status_message=f"{node.status_message}, {refused}" if node.status_message else refused,
+        launch_place=0,
+        status_message=_with_refusal(node, result),
     )
+
+
+def _with_refusal(node: Node, result: LaunchResult) -> str:
+    """What the node says of the launches that it had no luck with; the same is said once."""
+    codes = ", ".join(dict.fromkeys(refusal.code for refusal in result.refusals)) or "no reason given"
+    refused = f"no capacity for {node.spec.machine_type} ({codes})"
+    if node.status_message.endswith(refused):
+        return node.status_message
+    return f"{node.status_message}, {refused}" if node.status_message else refused
 
 
 def _reason(node: Node, batch: LaunchBatch, result: LaunchResult) -> str:

@@ -62,6 +62,7 @@ def _array_view(status: ClusterStatus, array: NodeArray, region: str) -> dict[st
             "Region": region,
             "SubnetId": array.subnet_ids[0],
             "SubnetIds": list(array.subnet_ids),
+            "AvailabilityZones": {one: status.cluster.zones.get(one) for one in array.subnet_ids},
             "MachineType": [bucket.machine_type for bucket in array.buckets],
             "Interruptible": array.interruptible,
             "ThrottleCapacity": array.throttle_capacity,

@@ -13,11 +13,12 @@ from paddock.model.identity import next_revision
 from paddock.model.node import NodeStatus
 from paddock.model.operation import DEADLINE_NS, SECOND_NS, Action, LaunchBatch
 from paddock.model.pace import DEFAULT_RATES, Bucket, Pace
+from paddock.model.places import places_of
 from paddock.ports.compute import InstanceState, LaunchRequest, LaunchResult, Refusal, RefusalKind
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.contention import commit_each, until_won
 from paddock.service.manage_nodes import prepare
-from paddock.service.observation import stopped
+from paddock.service.observation import UNSEEN_GRACE_NS, stopped
 from paddock.service.pacing import Paced, paced, put_pace, seconds_until
 from paddock.service.placement_groups import cloud_placement_group
 from paddock.service.read_nodes import nodes_of
@@ -65,7 +66,7 @@ def launch(
         batch = operation.batch
         if batch is None or seconds:
             return wait_for(seconds) if seconds else wait(polls)
-        result = _call(compute, operation, batch)
+        result = _call(compute, operation, batch, clock.now())
     except (ComputeThrottled, ComputeUnavailable):
         # A batch stays open; the same call is made again after the wait.
         return wait(polls)
@@ -95,12 +96,20 @@ def _with_batch(
     return operation, seconds_until(turn, clock.now())
 
 
-def _call(compute: Compute, operation: Operation, batch: LaunchBatch) -> LaunchResult:
+def _call(compute: Compute, operation: Operation, batch: LaunchBatch, now: int) -> LaunchResult:
+    """What the cloud makes of a batch. Raises ``ComputeUnavailable`` also where it may still show more of it.
+
+    What comes into sight later than that is ended as no node's.
+    """
     try:
-        return compute.launch(_launch_request(operation, batch))
+        result = compute.launch(_launch_request(operation, batch))
     except LaunchRefused as refused:
         fault = Refusal(kind=RefusalKind.FAULT, code=refused.facts["code"], message=refused.message)
         return LaunchResult(instance_ids=(), refusals=(fault,))
+    if not result.is_told and now < batch.not_before + UNSEEN_GRACE_NS:
+        msg = "the cloud does not show yet what it launched"
+        raise ComputeUnavailable(msg)
+    return result
 
 
 def _use_instances(
@@ -189,6 +198,7 @@ def _open_batch(repository: Repository, clock: Clock, operation: Operation, rate
             spec=first.spec,
             placement_group_id=first.placement_group_id,
             not_before=turn,
+            place=first.launch_place,
         )
         opened = replace(operation, batch=batch, batches=batch.number)
         if turn > now and not operation.throttled:
@@ -210,6 +220,7 @@ def _first_run(waiting: Sequence[tuple[int, Node]]) -> list[tuple[int, Node]]:
     first = waiting[0][1]
     for place, node in waiting[1:BATCH_SIZE]:
         alike = node.spec == first.spec and node.placement_group_id == first.placement_group_id
+        alike = alike and node.launch_place == first.launch_place
         if place != run[-1][0] + 1 or not alike:
             break
         run.append((place, node))
@@ -217,6 +228,8 @@ def _first_run(waiting: Sequence[tuple[int, Node]]) -> list[tuple[int, Node]]:
 
 
 def _launch_request(operation: Operation, batch: LaunchBatch) -> LaunchRequest:
+    places = places_of(batch.spec, in_group=bool(batch.placement_group_id))
+    place = places[batch.place]
     return LaunchRequest(
         client_token=f"{operation.id}-{batch.number}",
         cluster=operation.cluster,
@@ -225,11 +238,12 @@ def _launch_request(operation: Operation, batch: LaunchBatch) -> LaunchRequest:
         instance_type=batch.spec.instance_type,
         launch_template_id=batch.spec.launch_template_id,
         launch_template_version=batch.spec.launch_template_version,
-        subnet_ids=batch.spec.subnet_ids,
+        subnet_ids=place.subnet_ids,
         interruptible=batch.spec.interruptible,
         placement_group=cloud_placement_group(
             operation.cluster, batch.spec.node_array, batch.placement_group_id
         ),
+        together=place.together and batch.count > 1,
     )
 
 
@@ -240,23 +254,26 @@ def _assign(
 
     A node that does not count was given up while the call took its time; its instance is an orphan.
 
-    Answers the ids of the latter: they are the last ones of the batch.
+    Answers the ids of the latter: they are the last ones of the batch, unless the cloud did not tell what it
+    launched. Some instances may then be out of sight, and no other may go to two nodes for it.
     """
     ids = operation.ids()[batch.first - 1 : batch.first - 1 + batch.count]
     instances = dict(zip(ids, result.instance_ids, strict=False))
 
-    def attempt() -> None:
-        nodes = repository.nodes_by_id(operation.cluster, list(instances))
+    def attempt() -> list[str]:
+        nodes = repository.nodes_by_id(operation.cluster, ids if not result.is_told else list(instances))
+        held = {node.instance_id for node in nodes}
+        without = [node for node in nodes if not node.instance_id and node.id in instances]
         writes = [
             Put(_launched(node, instances[node.id], clock.now()), was=node)
-            for node in nodes
-            if not node.instance_id and node.launcher == operation.id and node.counted
+            for node in without
+            if node.launcher == operation.id and node.counted and instances[node.id] not in held
         ]
         if conflicts := commit_each(repository, writes):
             raise WriteConflictError(conflicts)
+        return [node.id for node in without if instances[node.id] in held]
 
-    until_won(clock, attempt)
-    left = ids[len(instances) :]
+    left = [*until_won(clock, attempt), *ids[len(instances) :]]
     settle_shortage(repository, clock, operation, batch, left, result)
     return left
 
@@ -269,6 +286,7 @@ def _launched(node: Node, instance_id: str, now: int) -> Node:
         launched_at=now,
         status=NodeStatus.PREPARING if node.is_wanted else node.status,
         status_message="",
+        launch_place=0,
     )
 
 
@@ -285,8 +303,10 @@ def _close_batch(
     """Pass the batch; but not beyond its launched nodes where any of the others is still to be launched."""
     rate = rates[Bucket.LAUNCH]
     last = batch.first + batch.count - 1
-    if left and any(is_waiting(node) for node in repository.nodes_by_id(operation.cluster, left)):
-        last -= len(left)
+    nodes = repository.nodes_by_id(operation.cluster, left) if left else ()
+    if waiting := {node.id for node in nodes if is_waiting(node)}:
+        places = enumerate(operation.ids()[batch.first - 1 :], start=batch.first)
+        last = next(place for place, identity in places if identity in waiting) - 1
     closed = replace(operation, batch=None, launched_to=last)
     if not left:
         return _save(repository, clock, operation, closed)
