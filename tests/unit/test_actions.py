@@ -517,7 +517,7 @@ def test_a_stop_that_ec2_passed_over_is_no_success(world: World) -> None:
 def test_a_spot_node_array_does_not_take_a_policy_to_deallocate() -> None:
     world = World(nodearray("spot", interruptible=True), nodearray("ondemand"))
     deallocate = {"nodeAttributes": {"ShutdownPolicy": "Deallocate"}}
-    with pytest.raises(InvalidRequest, match="ShutdownPolicy must be Terminate in node array 'spot'"):
+    with pytest.raises(InvalidRequest, match='ShutdownPolicy must be Terminate in node array "spot"'):
         world.create_sets(
             {"count": 1, "nodearray": "ondemand", **deallocate},
             {"count": 1, "nodearray": "spot", **deallocate},

@@ -54,6 +54,8 @@ def added(world: World, *sets: dict[str, Any]) -> list[int]:
 
 def test_nodes_can_be_read_as_soon_as_they_are_asked_for() -> None:
     world = World()
+    # The PUT of the cluster has asked for its subnets.
+    world.ec2.calls.clear()
     operation, [one] = world.create(3, request_id="r")
     assert (one.count, one.message) == (3, "")
     assert operation.is_running

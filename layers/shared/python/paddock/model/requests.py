@@ -13,7 +13,7 @@ from paddock.model.filters import parse_filter
 from paddock.model.names import PLACEHOLDER
 from paddock.model.node import ShutdownPolicy
 from paddock.model.virtual_cluster import AllocationMode
-from paddock.model.wording import listed
+from paddock.model.wording import listed, quoted
 
 MAX_SELECTED = 10_000
 MAX_SETS = 1_000
@@ -53,7 +53,7 @@ class ClusterWrite(ClusterDefinition):
         """Clusters were written with repeats once, so it is not for the definition to refuse them."""
         for array in self.nodearrays:
             if len(set(array.subnet_ids)) < len(array.subnet_ids):
-                msg = f"subnetIds of node array {array.name!r} must name each subnet once"
+                msg = f"subnetIds of node array {quoted(array.name)} must name each subnet once"
                 raise ValueError(msg)
         return self
 
