@@ -115,8 +115,8 @@ class NodePlan:
         policy = line.node_attributes.get("ShutdownPolicy")
         if array.interruptible and policy == ShutdownPolicy.DEALLOCATE:
             msg = (
-                f"ShutdownPolicy must be Terminate in node array {quoted(array.name)}, which is interruptible:"
-                " EC2 cannot stop a spot instance"
+                f"ShutdownPolicy must be Terminate in node array {quoted(array.name)}, which is"
+                " interruptible: EC2 cannot stop a spot instance"
             )
             raise InvalidRequest(msg)
         bucket, room, reason = self._choose(line, array)
