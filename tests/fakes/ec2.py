@@ -719,7 +719,8 @@ class FakeEc2:
         _only(asked, "InstanceIds")
         records = self._changeable(asked["InstanceIds"])
         # Those that have ended, or are about to, are passed over without a word.
-        living = [record for record in records if record.terminated_at is None]
+        now = self._now()
+        living = [record for record in records if record.state(now) not in ("shutting-down", "terminated")]
         self._require_state(living, "reboot", {"pending", "running"})
         for record in living:
             record.reboots += 1
