@@ -73,6 +73,8 @@ class Actor:
         self.answer: object = None
         self.error: BaseException | None = None
         self.has_ended = False
+        # The port and method that are called next.
+        self.next_call = ("", "")
         self._how: Luck = plainly
         self._ahead_seconds = ahead_seconds
         self._may_go, self._stands = Semaphore(0), Semaphore(0)
@@ -109,7 +111,8 @@ class Actor:
         self.has_ended = True
         self._stands.release()
 
-    def _stop(self, port: str, call: Call) -> Any:
+    def _stop(self, port: str, call: Call, method: str = "") -> Any:
+        self.next_call = (port, method)
         self._stands.release()
         self._may_go.acquire()
         return self._how(port, call)
@@ -118,15 +121,17 @@ class Actor:
 class _Gate:
     """A port each of whose methods stops before it acts."""
 
-    def __init__(self, name: str, port: object, stop: Callable[[str, Call], Any]) -> None:
+    def __init__(self, name: str, port: object, stop: Callable[..., Any]) -> None:
         self._name, self._port, self._stop = name, port, stop
 
     def __getattr__(self, method: str) -> Callable[..., Any]:
         act = getattr(self._port, method)
+        if not callable(act):
+            return act
         if method == "fits":
             # It leaves the process no more than a look at the clock does.
             return act  # type: ignore[no-any-return]
-        return lambda *given, **named: self._stop(self._name, partial(act, *given, **named))
+        return lambda *given, **named: self._stop(self._name, partial(act, *given, **named), method)
 
 
 class _GatedClock:
@@ -140,6 +145,9 @@ class _GatedClock:
 
     def seconds(self) -> float:
         return self._clock.seconds() + self._ahead_seconds
+
+    def advance(self, seconds: float) -> None:
+        self._clock.advance(seconds)
 
     def pause(self, attempt: int) -> None:
         self._stop("clock", partial(abs, attempt))

@@ -18,5 +18,5 @@ def make_transactions_small(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("paddock.service.contention", "paddock.service.settling", "paddock.service.manage_nodes"):
         monkeypatch.setattr(f"{module}.MAX_WRITES", MAX_WRITES)
     monkeypatch.setattr("paddock.service.settling._NODES_PER_WRITE", (MAX_WRITES - 2) // 2)
-    monkeypatch.setattr("paddock.service.manage_nodes._NODES_PER_WRITE", MAX_WRITES - 2)
+    monkeypatch.setattr("paddock.service.manage_nodes._NODES_PER_WRITE", MAX_WRITES - 3)
     monkeypatch.setattr("tests.fakes.repository.MAX_WRITES", MAX_WRITES)

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
@@ -31,7 +32,7 @@ from paddock.service.clusters import delete_cluster
 from paddock.service.manage_nodes import retry_failed
 from paddock.service.scale_nodes import scale_nodes
 from tests.fakes import invariants
-from tests.fakes.actors import Crash
+from tests.fakes.actors import Actor, Crash
 from tests.fakes.compute import FakeCompute
 from tests.fakes.repository import FakeRepository
 from tests.fakes.transactions import make_transactions_small
@@ -777,6 +778,11 @@ def _small_transactions(monkeypatch: pytest.MonkeyPatch) -> None:
     make_transactions_small(monkeypatch)
 
 
+EFFECTS = {
+    ("repository", "commit"),
+    ("workflows", "start"),
+    *(("compute", name) for name in ("launch", "terminate", "stop", "start", "restart")),
+}
 CRASHES = (Fault.CRASH_BEFORE, Fault.CRASH_AFTER)
 
 
@@ -833,6 +839,43 @@ def test_what_is_refused_for_too_many_calls_has_not_been_done(
         else:
             assert inside.virtual_cluster("a") != before
         calls = outside.calls
+
+
+@EACH
+@pytest.mark.parametrize("ahead_seconds", [0, 2 * LONG_SECONDS, -2 * LONG_SECONDS])
+def test_what_sleeps_for_hours_before_any_effect_and_goes_on_then_breaks_nothing(
+    scenario: Scenario, ahead_seconds: float, tally: Tally
+) -> None:
+    """All others go on meanwhile; its own clock may be apart from theirs, and it may not come out right."""
+    broken = []
+    for number in count(1):
+        world = scenario.prepare()
+        actor = Actor(world, scenario.act, ahead_seconds)
+        for _ in range(number):
+            _go_to_an_effect(actor)
+        if actor.has_ended:
+            break
+        tally.tried += 1
+        asleep_at = ".".join(actor.next_call)
+        lost_for_long(world)
+        found = invariants.always(world)
+        actor.finish()
+        found += invariants.always(world)
+        world.clock.advance(LONG_SECONDS)
+        world.settle()
+        found += invariants.at_rest(world)
+        if found:
+            broken.append(f"asleep before effect {number}, {asleep_at}: {'; '.join(dict.fromkeys(found))}")
+    tally.violations += len(broken)
+    assert "\n".join(broken) == ""
+
+
+def _go_to_an_effect(actor: Actor) -> None:
+    """Go on through the next call and through reads: sleep before one is sleep after the call before it."""
+    is_first = True
+    while not actor.has_ended and (is_first or actor.next_call not in EFFECTS):
+        actor.go()
+        is_first = False
 
 
 def _sweep(

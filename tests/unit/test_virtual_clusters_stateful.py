@@ -1,8 +1,10 @@
 """Everything at once, interleaved at each call: the invariants hold after every step.
 
 Hypothesis starts use cases, lets one of them go on by some calls, lets another die, ends instances, lets
-time pass. One step is one call to the repository, the cloud or the workflow service. Transactions are cut to
-a few writes, so that a virtual cluster of some nodes is written in as many parts as one of hundreds.
+time pass: hours too, in which all of them sleep wherever they stand. Each has a clock of its own, which may
+be hours ahead or behind. One step is one call to the repository, the cloud or the workflow service.
+Transactions are cut to a few writes, so that a virtual cluster of some nodes is written in as many parts as
+one of hundreds.
 
 ``make test`` takes the same walks each time. ``make explore`` takes other ones, as many as ``EXAMPLES`` says,
 by a ``SEED`` that it prints; the same two numbers give the same walks again. A failure is shown as the
@@ -53,9 +55,8 @@ EXAMPLES = os.environ.get("EXAMPLES")
 LEAST_STEPS = 2_000
 MINUTE = 60
 MAX_ACTORS = 4
-# Lambda ends a request's function after so long, and any other after twice that.
-REQUEST_SECONDS = 28
-TASK_SECONDS = 56
+HOUR = 60 * MINUTE
+PASSING = {"seconds": 1, "minutes": MINUTE, "hours": HOUR}
 
 NAMES = ("x", "y")
 TYPES = ("s", "m")
@@ -65,6 +66,8 @@ WISH = st.fixed_dictionaries({"s": st.integers(0, 8), "m": st.integers(0, 2)})
 MOSTLY = st.sampled_from([True, True, False])
 FEW = st.integers(0, 9)
 CALLS = st.integers(1, 8)
+# Mostly clocks are as they should be.
+AHEAD = st.sampled_from([0, 0, 0, 0, 90, -90, 5 * HOUR, -5 * HOUR])
 ACTIONS = (Action.TERMINATE, Action.TERMINATE, Action.REIMAGE, Action.DEALLOCATE, Action.START)
 
 
@@ -127,11 +130,11 @@ class Walk(RuleBasedStateMachine):
         self.world = World(array, idleTimeoutSeconds=1800)
         self.actors: list[Actor] = []
         self.ends: dict[Actor, Callable[[Actor], None]] = {}
-        self.dies_at: dict[Actor, float] = {}
         self.requests: dict[Actor, Request] = {}
         self.heads: dict[str, list[VirtualCluster]] = defaultdict(list)
         self.wrote: dict[Actor, list[VirtualCluster]] = defaultdict(list)
         self.next_task: dict[str, tuple[str, int]] = {}
+        self.ahead_seconds = 0
         self.is_broken = False
         self.failures = Failures()
         logging.getLogger("paddock").addHandler(self.failures)
@@ -198,7 +201,7 @@ class Walk(RuleBasedStateMachine):
             elif following is not Next.DONE:
                 self.next_task[execution] = following.value, polls
 
-        self.start(lambda world: world.step(task, operation.id, polls), go_on, TASK_SECONDS)
+        self.start(lambda world: world.step(task, operation.id, polls), go_on)
 
     @precondition(may_start)
     @rule(what=st.sampled_from(["heal x", "heal y", "reconcile", "read"]))
@@ -207,7 +210,7 @@ class Walk(RuleBasedStateMachine):
             self.read_all()
         else:
             act = World.reconcile if what == "reconcile" else partial(heal_one, name=what[-1])
-            self.start(act, lives_seconds=TASK_SECONDS)
+            self.start(act)
 
     def read_all(self) -> None:
         """Page by page; each virtual cluster is seen as it was at some moment since."""
@@ -221,6 +224,11 @@ class Walk(RuleBasedStateMachine):
         self.start(all_pages, check)
 
     # How they get on.
+
+    @rule(ahead_seconds=AHEAD)
+    def set_clock(self, ahead_seconds: int) -> None:
+        """Of those that start from now on."""
+        self.ahead_seconds = ahead_seconds
 
     @precondition(lambda self: self.actors)
     @rule(pick=FEW, calls=CALLS)
@@ -251,17 +259,16 @@ class Walk(RuleBasedStateMachine):
         self.step(self.actors[pick % len(self.actors)], how)
 
     @rule(
-        what=st.sampled_from(["time", "time", "a lost execution", "an end of an instance", "a capacity"]),
+        what=st.sampled_from(
+            ["seconds", "minutes", "hours", "a lost execution", "an end of an instance", "a capacity"]
+        ),
         number=st.integers(0, 5),
     )
     def meet(self, what: str, number: int) -> None:
-        """Much time passes where nobody is about."""
+        """Time passes for everybody, also for those in the midst of a call."""
         live, alive = self.world.workflows.live, sorted(self.world.alive())
-        if what == "time":
-            self.world.clock.advance(number if self.actors else number * MINUTE)
-            for actor in tuple(self.actors):
-                if self.world.clock.seconds() >= self.dies_at[actor]:
-                    self.step(actor, crash_before)
+        if what in PASSING:
+            self.world.clock.advance(number * PASSING[what])
         elif what == "a capacity":
             self.world.ec2.capacity(number or None)
         elif what == "a lost execution" and live:
@@ -290,12 +297,10 @@ class Walk(RuleBasedStateMachine):
         self,
         act: Callable[[World], object],
         then: Callable[[Actor], None] = lambda _: None,
-        lives_seconds: int = REQUEST_SECONDS,
     ) -> Actor:
-        actor = Actor(self.world, act)
+        actor = Actor(self.world, act, self.ahead_seconds)
         self.actors.append(actor)
         self.ends[actor] = then
-        self.dies_at[actor] = self.world.clock.seconds() + lives_seconds
         return actor
 
     def step(self, actor: Actor, how: Luck = plainly) -> None:
@@ -329,6 +334,9 @@ class Walk(RuleBasedStateMachine):
         self.heads[name].append(head)
         assert actor is not None
         if actor not in self.requests or self.requests[actor].name != name:
+            return
+        if head.reserved:
+            # There is still no virtual cluster of this id.
             return
         request = self.requests[actor]
         current = before.revision if before is not None and not before.deleted else 0

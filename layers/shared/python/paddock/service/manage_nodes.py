@@ -18,7 +18,7 @@ from paddock.model.operation import (
     OperationState,
     deadline_of,
 )
-from paddock.ports.repository import MAX_WRITES, Check, Put
+from paddock.ports.repository import MAX_WRITES, Check, Put, WriteConflictError
 from paddock.service.actions import RefusedError, act
 from paddock.service.contention import commit_each, until_won
 from paddock.service.goals import is_overtaken
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from paddock.ports.repository import Repository, Write
     from paddock.ports.workflows import Workflows
 
-# Beside the nodes, a transaction may check the cluster and write the ledger.
-_NODES_PER_WRITE = MAX_WRITES - 2
+# Beside the nodes, a transaction checks the operation, and may check the cluster and write the ledger.
+_NODES_PER_WRITE = MAX_WRITES - 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +200,8 @@ def mark(
     """Let the operation take hold of its nodes, as far as it has not; answers those that refuse, and why.
 
     A node may have changed since the operation was recorded, and what it is now counts. Done again after a
-    crash, or after it stopped at ``until`` (ns), it goes on where it was.
+    crash, or after it stopped at ``until`` (ns), it goes on where it was. An operation that has ended takes
+    hold of nothing more: nobody would bring the node to where it wants it.
     """
     refused: list[tuple[Node, str]] = []
     ids = operation.ids()
@@ -208,7 +209,10 @@ def mark(
         if until is not None and clock.now() >= until:
             break
         chunk = ids[begin : begin + _NODES_PER_WRITE]
-        refused += until_won(clock, partial(_mark_chunk, repository, clock, operation, chunk))
+        try:
+            refused += until_won(clock, partial(_mark_chunk, repository, clock, operation, chunk))
+        except _EndedError:
+            break
     return refused
 
 
@@ -246,7 +250,26 @@ def _judge(node: Node, operation: Operation, now: int) -> NodeResult:
     return NodeResult(node)
 
 
+class _EndedError(Exception):
+    """The operation has ended meanwhile."""
+
+
 def _mark_chunk(
+    repository: Repository, clock: Clock, operation: Operation, ids: Sequence[str]
+) -> list[tuple[Node, str]]:
+    try:
+        return _mark_some(repository, clock, operation, ids)
+    except WriteConflictError as conflict:
+        if Check(operation) not in conflict.writes:
+            raise
+    current = repository.operation(operation.id)
+    if current is None or not current.is_running:
+        raise _EndedError
+    # It was resumed, or another run of its task wrote down what it met.
+    return _mark_some(repository, clock, current, ids)
+
+
+def _mark_some(
     repository: Repository, clock: Clock, operation: Operation, ids: Sequence[str]
 ) -> list[tuple[Node, str]]:
     plan = _Marking(repository, operation)
@@ -255,13 +278,15 @@ def _mark_chunk(
             plan.take(node, clock.now())
     now = clock.now()
     writes = [*with_departures(repository, plan.writes, now), *plan.ledger_writes(now)]
+    if not writes:
+        return plan.refused
+    writes.append(Check(operation))
     if len(ids) > 1 and not repository.fits(*writes):
         # They leave many virtual clusters at once, or their records are large.
         middle = len(ids) // 2
         halves = (ids[:middle], ids[middle:])
-        return [one for half in halves for one in _mark_chunk(repository, clock, operation, half)]
-    if writes:
-        repository.commit(*writes)
+        return [one for half in halves for one in _mark_some(repository, clock, operation, half)]
+    repository.commit(*writes)
     return plan.refused
 
 
