@@ -127,7 +127,7 @@ class _Gate:
     def __getattr__(self, method: str) -> Callable[..., Any]:
         act = getattr(self._port, method)
         if not callable(act):
-            return act
+            return act  # type: ignore[no-any-return]
         if method == "fits":
             # It leaves the process no more than a look at the clock does.
             return act  # type: ignore[no-any-return]
