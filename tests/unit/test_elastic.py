@@ -741,10 +741,15 @@ def test_the_history_has_no_gap_where_a_node_is_lost_before_it_has_joined() -> N
 
 def test_a_busy_cluster_is_read_once_for_all_that_are_unmet(monkeypatch: pytest.MonkeyPatch) -> None:
     world = make(30, maxCount=30)
-    world.claim("big", a=30)
+    big = world.claim("big", a=30)
     for number in range(10):
         one = VirtualCluster(
-            id=f"small-{number}", cluster=CLUSTER, revision=1, replica_sets={"a": 1}, retry_at=2**62
+            id=f"small-{number}",
+            cluster=CLUSTER,
+            cluster_uid=big.cluster_uid,
+            revision=1,
+            replica_sets={"a": 1},
+            retry_at=2**62,
         )
         world.plant(one)
     nodes, reads = world.repository.nodes, 0
