@@ -11,7 +11,7 @@ READY := $(VENV)/.requirements
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help local local-reset test oracle explore soak bench bench-scale check format pins build clean
+.PHONY: help local local-reset test oracle explore soak torture bench bench-scale check format pins build clean
 
 help:  ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -34,7 +34,12 @@ explore: $(READY)  ## Search at random for what breaks an invariant (EXAMPLES=50
 		tests/unit/test_virtual_clusters_stateful.py
 
 soak: $(READY)  ## Run all of it in bad weather for as long as SOAK_SECONDS says (600)
-	@SOAK_SECONDS=$(or $(SOAK_SECONDS),600) exec $(BIN)/python -m pytest -s -m soak tests/integration/test_soak.py
+	@SOAK_SECONDS=$(or $(SOAK_SECONDS),600) exec $(BIN)/python -m pytest -s -m soak \
+		tests/integration/test_soak.py tests/integration/test_torture.py
+
+torture: $(READY)  ## Kill, pause and mislead real processes for so long, and look (TORTURE_SECONDS=600 SEED= FAULT=)
+	@PYTHONPATH=layers/shared/python:. exec $(BIN)/python -m tests.torture.run \
+		--seconds $(or $(TORTURE_SECONDS),600) --seed $(SEED) $(if $(FAULT),--fault $(FAULT))
 
 bench: $(READY)  ## Print what creating nodes costs in calls
 	@PYTHONPATH=layers/shared/python $(BIN)/python -m tests.bench.calls

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 from typing import TYPE_CHECKING
 
 import boto3
 import pytest
 from botocore.config import Config
 
+from tests.emulator import dynamodb as emulated
 from tests.emulator import dynamodb_local
-from tests.emulator.processes import HOST, Child, free_port
 from tests.emulator.tables import new_table
-from tests.emulator.template import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,22 +27,9 @@ left_out: list[str] = []
 @pytest.fixture(scope="module")
 def dynamodb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DynamoDBClient]:
     """A client of an empty DynamoDB, which ends with the module that asked for it."""
-    port, directory = free_port(), tmp_path_factory.mktemp("dynamodb")
-    environment = {
-        "PATH": os.environ["PATH"],
-        "GATEWAY_PORT": str(port),
-        "BIND_HOST": HOST,
-        "IOT_MTLS_ENABLED": "0",
-        "SERVICES": "dynamodb",
-        "STATE_DIR": str(directory / "state"),
-        "TMPDIR": str(directory),
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-    }
-    child = Child("dynamodb", [sys.executable, "-m", "ministack"], environment, directory / "log", ROOT)
+    child, url = emulated.start(tmp_path_factory.mktemp("dynamodb"))
     try:
-        child.wait_until_listening(port)
-        yield _client(f"http://{HOST}:{port}")
+        yield _client(url)
     finally:
         # It keeps nothing, so there is no state to wait for.
         child.stop(signal.SIGTERM, timeout_seconds=5)

@@ -76,6 +76,11 @@ class Child:
             )
 
     @property
+    def pid(self) -> int:
+        """Its id, which is its process group's too."""
+        return self._process.pid
+
+    @property
     def running(self) -> bool:
         """Whether the process is still there."""
         return self._process.poll() is None

@@ -15,6 +15,7 @@ from paddock.model.cluster import Cluster
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import SECOND_NS, Operation, Request
+from paddock.model.pace import Pace
 from paddock.model.quotas import Quotas
 from paddock.model.usage import UsageInterval
 from paddock.model.virtual_cluster import VirtualCluster, VirtualClusterChange
@@ -27,6 +28,8 @@ from tests.fakes.world import World
 from tests.integration.story import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
+    from mypy_boto3_dynamodb import DynamoDBClient
+
     from paddock.ports.repository import Record
     from tests.emulator.stack import Stack
 
@@ -37,6 +40,7 @@ KINDS: dict[str, type[Record]] = {
     "CLUSTERS": Cluster,
     "CLUSTER": Node,
     "OPERATION": Operation,
+    "PACE": Pace,
     "QUOTAS": Quotas,
     "REQUEST": Request,
     "USAGE": UsageInterval,
@@ -85,18 +89,21 @@ def settle(stack: Stack) -> Report:
 
 def photograph(stack: Stack) -> World:
     """Every record of the stack's table and every instance, in a world that the invariants can judge."""
+    return world_of(stack.aws("dynamodb"), stack.output("TableName"), stack.ec2_endpoint)
+
+
+def world_of(dynamodb: DynamoDBClient, table: str, ec2_endpoint: str) -> World:
+    """Every record of a table and every instance, in a world that the invariants can judge."""
     world = World()
-    world.repository._records = {key_of(record): record for record in records(stack)}
-    world.ec2.restore(Client(stack.ec2_endpoint, None).get("/_fake/state").json()["state"])
+    pages = dynamodb.get_paginator("scan").paginate(TableName=table)
+    records = [record_of(item) for page in pages for item in page["Items"]]
+    world.repository._records = {key_of(record): record for record in records}
+    world.ec2.restore(Client(ec2_endpoint, None).get("/_fake/state").json()["state"])
     return world
 
 
-def records(stack: Stack) -> list[Record]:
-    pages = stack.aws("dynamodb").get_paginator("scan").paginate(TableName=stack.output("TableName"))
-    return [_record(item) for page in pages for item in page["Items"]]
-
-
-def _record(item: dict[str, Any]) -> Record:
+def record_of(item: dict[str, Any]) -> Record:
+    """The record of any kind that an item holds."""
     kind: Any = Ledger if item["sk"]["S"] == "LEDGER" else KINDS[item["pk"]["S"].partition("#")[0]]
     record: Record = from_item(kind, item)
     return record
