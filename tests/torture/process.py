@@ -101,6 +101,9 @@ class Process:
         return parent is not None and parent.is_alive() and os.getppid() != 1
 
 
+_TOLD_WITH = ("step", "operation_id", "cluster", "virtual_cluster", "ledger", "mended")
+
+
 class _Told(logging.Handler):
     """What the product logs as an error is history."""
 
@@ -110,5 +113,6 @@ class _Told(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         trace = "".join(traceback.format_exception(*record.exc_info)) if record.exc_info else ""
+        trace += "".join(f"{name}: {getattr(record, name, '')}\n" for name in _TOLD_WITH)
         error = record.exc_info[1] if record.exc_info else None
         self._process.tell("bug", of=record.getMessage(), error=repr(error), trace=trace)

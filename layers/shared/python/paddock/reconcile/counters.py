@@ -74,12 +74,13 @@ def mend(repository: Repository, clock: Clock, ledger: Ledger, nodes: Sequence[N
     mended = recounted(ledger, every)
     if mended == ledger:
         return False
+    revision = next_revision(clock.now(), ledger.revision)
+    repository.commit(Put(replace(mended, revision=revision), was=ledger))
+    # Before that was written, the nodes may have been read later than the ledger, and nothing be wrong.
     logger.error(
         "the ledger differs from the nodes",
         extra={"cluster": ledger.cluster, "ledger": str(ledger), "mended": str(mended)},
     )
-    revision = next_revision(clock.now(), ledger.revision)
-    repository.commit(Put(replace(mended, revision=revision), was=ledger))
     return True
 
 
