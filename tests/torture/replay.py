@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections import Counter
 from contextlib import suppress
@@ -34,6 +35,7 @@ class Replay:
     def __init__(self, run: Run) -> None:
         self._client = run.client("dynamodbstreams")
         self._table = run.table
+        self._trace = (run.path / "changes.trace").open("a", buffering=1)
         self._iterators: dict[str, str | None] = {}
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._follow, daemon=True)
@@ -71,7 +73,10 @@ class Replay:
                 self._iterators[name] = answer.get("NextShardIterator")
                 for change in answer["Records"]:
                     self.changes += 1
-                    told = self._judge.see(*_images(change["dynamodb"]))
+                    key, before, after = _images(change["dynamodb"])
+                    line = {"change": self.changes, "key": key, "before": before, "after": after}
+                    self._trace.write(json.dumps(line, default=str) + "\n")
+                    told = self._judge.see(key, before, after)
                     self.violations += [f"change {self.changes}: {one}" for one in told]
                 if not answer["Records"]:
                     break
@@ -82,6 +87,7 @@ class Judge:
 
     def __init__(self) -> None:
         self._revisions: dict[tuple[str, str], int] = {}
+        self._seen: set[tuple[tuple[str, str], int]] = set()
         self._removed: set[str] = set()
         self._names: dict[tuple[str, str], str] = {}
         self._holders: dict[str, str] = {}
@@ -95,7 +101,10 @@ class Judge:
         self._changes += 1
         if after is not None:
             last = self._revisions.get(key, 0)
-            if after.revision <= last:
+            # A cluster that is made anew under its name, by a clock that is behind, may only not repeat one.
+            is_old = after.revision <= last if before else (key, after.revision) in self._seen
+            self._seen.add((key, after.revision))
+            if is_old:
                 yield f"{key} was at revision {last}, and is at {after.revision}"
             self._revisions[key] = max(last, after.revision)
         yield from (
@@ -135,6 +144,9 @@ class Judge:
             return
         if node.id in self._removed:
             yield f"node {node.id} was removed, and is back"
+        # It may have been given another name.
+        for former in [one for one, bearer in self._names.items() if bearer == node.id and one != name]:
+            del self._names[former]
         other = self._names.setdefault(name, node.id)
         if other != node.id:
             yield f"nodes {other} and {node.id} bear the name {name}"
