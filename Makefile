@@ -11,16 +11,19 @@ READY := $(VENV)/.requirements
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help local local-reset test oracle explore soak torture bench bench-scale check format pins build clean
+.PHONY: help local local-reset sam-local test oracle explore soak torture bench bench-scale check format pins build clean
 
 help:  ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
 
-local: $(READY)  ## Run all of it on this computer until Ctrl-C (PORT=4566)
-	@exec $(BIN)/python -m tests.emulator.local --port $(PORT)
+local: $(READY)  ## Run all of it on this computer until Ctrl-C (PORT=4566 CONTAINERS=)
+	@exec $(BIN)/python -m tests.emulator.local --port $(PORT) --containers "$(CONTAINERS)"
 
 local-reset:  ## Forget what `make local` has stored
 	@$(PYTHON) -m tests.emulator.reset
+
+sam-local: $(READY)  ## Build for `sam local` on this computer's processor, and print its commands
+	@exec $(BIN)/python -m tests.emulator.sam_local
 
 test: $(READY)  ## Run all tests
 	@exec $(BIN)/python -m pytest

@@ -7,8 +7,10 @@ import signal
 import sys
 import time
 
+from tests.emulator.forward import check_address, forwarded
 from tests.emulator.processes import StackError, free_port, is_free
 from tests.emulator.reset import LOCAL, STATE, InUseError, state_lock
+from tests.emulator.sam_env import SAM_ENV, write_sam_env
 from tests.emulator.stack import Settings, Stack
 from tests.emulator.template import ROOT
 
@@ -22,6 +24,7 @@ Paddock runs at  {url}
 user, password   {user}  {password}
 EC2 (simulated)  {ec2}
 logs             {logs}
+sam local        {sam_env} is for --env-vars; {containers}
 
 Try:
   curl -u {user}:{password} '{url}/clusters/{cluster}/status?nodes=true'
@@ -37,21 +40,24 @@ def main() -> int:
     """Start, deploy, wait, stop. Return the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--port", type=int, default=4566)
-    port = parser.parse_args().port
+    parser.add_argument("--containers", default="", help="an address more, at which containers reach it")
+    arguments = parser.parse_args()
+    port = arguments.port
     if not 1 <= port < MAX_PORT:
         print(f"paddock: PORT must be from 1 to {MAX_PORT - 1}, not {port}", file=sys.stderr)
         return 1
     # A polite kill ends it as Ctrl-C does.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
+        containers = check_address(arguments.containers) if arguments.containers else ""
         with state_lock() as lock:
-            return _run(port, lock)
+            return _run(port, lock, containers)
     except (StackError, InUseError) as error:
         print(f"paddock: {error}", file=sys.stderr)
         return 1
 
 
-def _run(port: int, lock: int) -> int:
+def _run(port: int, lock: int, containers: str) -> int:
     began = time.monotonic()
 
     def report(line: str) -> None:
@@ -70,6 +76,7 @@ def _run(port: int, lock: int) -> int:
         stack.start()
         stack.deploy()
         stack.ensure_cluster(DEMO_CLUSTER, DEMO_DEFINITION)
+        write_sam_env(stack, DEMO_CLUSTER)
         ready = True
         report("ready")
         user, password = settings.credentials
@@ -81,10 +88,15 @@ def _run(port: int, lock: int) -> int:
                 password=password,
                 logs=stack.logs.relative_to(ROOT),
                 cluster=DEMO_CLUSTER,
+                sam_env=SAM_ENV.relative_to(ROOT),
+                containers=f"containers reach it at {containers}"
+                if containers
+                else "containers reach it only with CONTAINERS=<address>",
             ),
             flush=True,
         )
-        _watch(stack)
+        with forwarded(containers, [settings.port, settings.ec2_port] if containers else []):
+            _watch(stack)
     except KeyboardInterrupt:
         report("stopping")
     finally:

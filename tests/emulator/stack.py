@@ -129,7 +129,7 @@ class Stack:
     def deploy(self) -> None:
         """Build and deploy the template as it is now, unless that very one is deployed already."""
         with self._building():
-            source = self._stage()
+            source = stage(self.settings.build_directory / "source")
             fingerprint = self._fingerprint(source)
             record = self.settings.directory / "deployed"
             if self._is_deployed() and record.exists() and record.read_text() == fingerprint:
@@ -157,6 +157,15 @@ class Stack:
         """Return the stack's output ``name``."""
         stack = self.aws("cloudformation").describe_stacks(StackName=STACK_NAME)["Stacks"][0]
         return next(str(o["OutputValue"]) for o in stack["Outputs"] if o["OutputKey"] == name)
+
+    def resource(self, logical_id: str) -> str:
+        """Return the physical id of a resource of the template."""
+        resources = self.aws("cloudformation").describe_stack_resources(StackName=STACK_NAME)
+        return next(
+            str(one["PhysicalResourceId"])
+            for one in resources["StackResources"]
+            if one["LogicalResourceId"] == logical_id
+        )
 
     def invoke(self, function: str, event: Any) -> Any:
         """Run the function with the logical id ``function`` and return what it answers."""
@@ -236,18 +245,6 @@ class Stack:
         with (self.settings.build_directory / "lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
-
-    def _stage(self) -> Path:
-        """Copy what is deployed, without caches that would be deployed with it."""
-        source = self.settings.build_directory / "source"
-        shutil.rmtree(source, ignore_errors=True)
-        source.mkdir()
-        for name in DEPLOYED:
-            if (ROOT / name).is_dir():
-                shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
-            else:
-                shutil.copy2(ROOT / name, source / name)
-        return source
 
     @property
     def _parameters(self) -> Mapping[str, str]:
@@ -339,6 +336,18 @@ class Stack:
         user, password = self.settings.credentials
         content = json.dumps({"username": user, "password": password})
         self.aws("secretsmanager").put_secret_value(SecretId=secret, SecretString=content)
+
+
+def stage(source: Path) -> Path:
+    """Copy what is deployed to ``source``, without caches that would be deployed with it."""
+    shutil.rmtree(source, ignore_errors=True)
+    source.mkdir(parents=True)
+    for name in DEPLOYED:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy2(ROOT / name, source / name)
+    return source
 
 
 @contextmanager

@@ -9,20 +9,14 @@ import re
 import pytest
 
 from paddock import errors
+from paddock.http.routes import METHODS
 from paddock.observability import Metric
 from tests import readme
 from tests.emulator.template import ROOT, load_template
 from tests.fakes.transitions import TRANSITIONS
 
 TEMPLATE = load_template()
-ROUTES = sorted(
-    {
-        (event["Properties"]["Method"], event["Properties"]["Path"])
-        for resource in TEMPLATE["Resources"].values()
-        for event in resource["Properties"].get("Events", {}).values()
-        if event["Type"] == "Api" and event["Properties"]["Method"] != "ANY"
-    }
-)
+ROUTES = sorted((method, path) for path, methods in METHODS.items() for method in methods)
 ERRORS = [
     name
     for name, kind in inspect.getmembers(errors, inspect.isclass)

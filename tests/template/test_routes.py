@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from paddock.http.routes import METHODS
 from tests.emulator.template import ROOT, load_template
 
 TEMPLATE = load_template()
@@ -41,6 +42,8 @@ ROUTES = {
     ("DELETE", "/virtual_clusters/{virtualCluster}"): "delete_virtual_cluster",
     ("GET", "/healthz"): "get_health",
 }
+# What API Gateway and SAM CLI take ANY for.
+ANY = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
 # The one route without credentials. It has no policy, so there is nothing that it could tell.
 OPEN = ("GET", "/healthz")
 # Machines sign; with no role to invoke by, a caller needs no permission for the function itself.
@@ -60,15 +63,35 @@ def events() -> list[tuple[str, str, str]]:
     ]
 
 
-def test_each_route_is_served_once_by_the_function_named_for_it() -> None:
-    served = sorted(event for event in events() if event[0] != "ANY")
-    assert served == sorted((*route, f"api.{module}.handler") for route, module in ROUTES.items())
+def served() -> dict[tuple[str, str], str]:
+    """Return the handler of each method of each path, with ANY written out."""
+    found: dict[tuple[str, str], str] = {}
+    for method, path, handler in events():
+        for one in ANY if method == "ANY" else [method]:
+            assert (one, path) not in found, f"SAM CLI would let one of two functions win at {one} {path}"
+            found[one, path] = handler
+    return found
 
 
-def test_any_other_method_and_any_other_path_reach_unmatched() -> None:
-    expected = {path for _, path in ROUTES} | {"/", "/{proxy+}"}
-    stray = [(path, handler) for method, path, handler in events() if method == "ANY"]
-    assert sorted(stray) == sorted((path, "api.unmatched.handler") for path in expected)
+def test_each_method_of_each_path_is_served_once_and_each_route_by_the_function_named_for_it() -> None:
+    paths = {path for _, path in ROUTES} | {"/", "/{proxy+}"}
+    assert served().keys() == {(method, path) for path in paths for method in ANY}
+    assert {route: served()[route] for route in ROUTES} == {
+        route: f"api.{module}.handler" for route, module in ROUTES.items()
+    }
+
+
+def test_what_is_no_route_is_served_by_the_function_of_its_path_or_by_the_one_without_permissions() -> None:
+    """The first refuses it before its handler hears of it."""
+    for (method, path), handler in served().items():
+        if (method, path) not in ROUTES:
+            own = {f"api.{module}.handler" for (_, its_path), module in ROUTES.items() if its_path == path}
+            assert handler == "api.unmatched.handler" or own == {handler}, (method, path)
+
+
+def test_the_functions_know_the_methods_of_each_path() -> None:
+    told = {(method, path) for path, methods in METHODS.items() for method in methods}
+    assert told == ROUTES.keys()
 
 
 def test_each_handler_file_has_one_function_and_each_function_a_file() -> None:

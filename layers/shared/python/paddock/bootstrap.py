@@ -37,7 +37,7 @@ from paddock.service import (
     virtual_clusters,
 )
 from paddock.service.steps import finish, launch, poll, terminate
-from paddock.settings import Settings
+from paddock.settings import Settings, require_deployed_names
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -63,6 +63,8 @@ if TYPE_CHECKING:
     from paddock.ports.workflows import Workflows
     from paddock.service.node_plan import Added
     from paddock.service.steps.outcome import Outcome
+
+require_deployed_names()
 
 # Short enough that an API function can try several times within API Gateway's 29 seconds.
 _API_CALLS = Config(connect_timeout=2, read_timeout=8, retries={"mode": "standard", "total_max_attempts": 3})

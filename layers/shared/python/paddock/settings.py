@@ -5,6 +5,19 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
+# What `sam local` passes as TABLE_NAME when nobody tells it another: the table's name in template.yaml.
+_PLACEHOLDER = "Table"
+
+
+def require_deployed_names() -> None:
+    """End the function before it starts where its names are the template's, which nothing is called."""
+    if os.environ.get("TABLE_NAME") == _PLACEHOLDER:
+        msg = (
+            f"paddock: TABLE_NAME is {_PLACEHOLDER!r}, which no table is called; "
+            "start sam local with --env-vars .local/sam-env.json, which `make local` writes"
+        )
+        raise SystemExit(msg)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:

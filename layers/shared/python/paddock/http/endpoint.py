@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.errors import Busy, PaddockError, RevisionConflict
 from paddock.http.request import Request
+from paddock.http.routes import check_method
 from paddock.observability import Metric, about, count, logger, observed
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ def endpoint(surface: Surface) -> Callable[[Callable[[Request], Reply]], Handler
             about(**{key: request.path(name) for key, name in _IDS.items() if request.path(name)})
             began = perf_counter()
             try:
+                check_method(request)
                 reply = answer(request)
             except PaddockError as error:
                 reply = surface.reply(error)
