@@ -29,6 +29,7 @@ In one terminal:
 with the address of the bridge that containers are on (ip address show docker0); with Docker Desktop
 CONTAINERS is left out. In another, any of:
 
+  export AWS_ENDPOINT_URL=http://127.0.0.1:4566
   export AWS_ACCESS_KEY_ID=test AWS_SECRET_ACCESS_KEY=test AWS_SESSION_TOKEN=
   {sam} local invoke GetCluster {common} --event events/api/get_cluster.json
   {sam} local start-api {common} --warm-containers LAZY

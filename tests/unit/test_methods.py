@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from paddock.http.routes import METHODS
@@ -24,4 +26,5 @@ def test_a_wrong_method_is_told_the_right_ones_and_changes_nothing(
     answer = handle(handler, event(method, path, names, body="{}"))
     assert answer["statusCode"] == 405
     assert answer["headers"]["Allow"] == ", ".join(METHODS[path])
+    assert json.loads(answer["body"]).keys() >= {"Message", "Detail", "result", "msg", "data"}
     assert world.repository.clusters("") == before

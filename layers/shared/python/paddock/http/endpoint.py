@@ -6,7 +6,8 @@ from functools import wraps
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from paddock.errors import Busy, PaddockError, RevisionConflict
+from paddock.errors import Busy, MethodNotAllowed, PaddockError, RevisionConflict
+from paddock.http.errors import ANYWHERE
 from paddock.http.request import Request
 from paddock.http.routes import check_method
 from paddock.observability import Metric, about, count, logger, observed
@@ -49,7 +50,9 @@ def endpoint(surface: Surface) -> Callable[[Callable[[Request], Reply]], Handler
                 check_method(request)
                 reply = answer(request)
             except PaddockError as error:
-                reply = surface.reply(error)
+                # Of the path, and not of what the surface's function does with it.
+                said_by = ANYWHERE if isinstance(error, MethodNotAllowed) else surface
+                reply = said_by.reply(error)
                 if type(error) in _COUNTED:
                     count(_COUNTED[type(error)])
                 told = {"error": type(error).__name__, "reason": error.message}
