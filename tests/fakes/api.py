@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from paddock import bootstrap
+from paddock.http.routes import METHODS
 from paddock.service.authentication import Authenticator
 from paddock.settings import Settings
 from tests.emulator.template import load_template
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
     from tests.fakes.world import World
 
-HANDLERS: dict[tuple[str, str], str] = {
+# What the template serves, with ANY for each method that is not named beside it.
+_SERVED: dict[tuple[str, str], str] = {
     (event["Properties"]["Method"], event["Properties"]["Path"]): resource["Properties"]["Handler"]
     for resource in load_template()["Resources"].values()
     for event in resource["Properties"].get("Events", {}).values()
@@ -28,6 +30,14 @@ HANDLERS: dict[tuple[str, str], str] = {
 }
 
 
+def handler_of(method: str, route: str) -> str:
+    """Return the handler to which the gateway gives a request, be it one that the route takes or not."""
+    return _SERVED.get((method, route)) or _SERVED.get(("ANY", route), _SERVED["ANY", "/{proxy+}"])
+
+
+HANDLERS = {
+    (method, route): handler_of(method, route) for route, methods in METHODS.items() for method in methods
+}
 ACCOUNT = "123456789012"
 
 
@@ -78,8 +88,7 @@ def ask(
     body: Any = None,
 ) -> tuple[int, Any]:
     """Status and body of the answer to a request; a body that is text is sent as it is."""
-    handler = HANDLERS.get((method, route)) or HANDLERS["ANY", route]
-    answer = handle(handler, event(method, route, names, query, body))
+    answer = handle(handler_of(method, route), event(method, route, names, query, body))
     return answer["statusCode"], json.loads(answer["body"])
 
 

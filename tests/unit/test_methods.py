@@ -7,7 +7,7 @@ import json
 import pytest
 
 from paddock.http.routes import METHODS
-from tests.fakes.api import HANDLERS, event, handle, serve
+from tests.fakes.api import event, handle, handler_of, serve
 from tests.fakes.world import World
 
 ALL = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
@@ -21,9 +21,8 @@ def test_a_wrong_method_is_told_the_right_ones_and_changes_nothing(
     world = World()
     serve(world, monkeypatch)
     before = world.repository.clusters("")
-    handler = HANDLERS.get((method, path)) or HANDLERS["ANY", path]
     names = dict.fromkeys(("cluster", "nodearray", "operation", "virtualCluster"), "none")
-    answer = handle(handler, event(method, path, names, body="{}"))
+    answer = handle(handler_of(method, path), event(method, path, names, body="{}"))
     assert answer["statusCode"] == 405
     assert answer["headers"]["Allow"] == ", ".join(METHODS[path])
     assert json.loads(answer["body"]).keys() >= {"Message", "Detail", "result", "msg", "data"}

@@ -6,7 +6,7 @@ from functools import wraps
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from paddock.errors import Busy, MethodNotAllowed, PaddockError, RevisionConflict
+from paddock.errors import Busy, PaddockError, RevisionConflict
 from paddock.http.errors import ANYWHERE
 from paddock.http.request import Request
 from paddock.http.routes import check_method
@@ -46,12 +46,13 @@ def endpoint(surface: Surface) -> Callable[[Callable[[Request], Reply]], Handler
             request = Request(event)
             about(**{key: request.path(name) for key, name in _IDS.items() if request.path(name)})
             began = perf_counter()
+            # What a path does not take is refused in the words of both surfaces.
+            said_by = ANYWHERE
             try:
                 check_method(request)
+                said_by = surface
                 reply = answer(request)
             except PaddockError as error:
-                # Of the path, and not of what the surface's function does with it.
-                said_by = ANYWHERE if isinstance(error, MethodNotAllowed) else surface
                 reply = said_by.reply(error)
                 if type(error) in _COUNTED:
                     count(_COUNTED[type(error)])
