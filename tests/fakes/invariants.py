@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def always(world: World, *, limits: bool = True) -> list[str]:
     """Violations at any moment. ``limits`` is for worlds whose limits were never lowered below their use."""
-    found = [*_members(world), *_launches(world)]
+    found = [*_members(world), *_launches(world), *_recordings(world)]
     for cluster in world.repository.clusters():
         nodes = world.repository.nodes(cluster.name)
         found += _unique("node name", (node.name for node in nodes))
@@ -102,6 +102,14 @@ def _launches(world: World) -> Iterator[str]:
         if count > totals.get(operation_id, 0):
             yield f"operation {operation_id} launched {count} of {totals.get(operation_id, 0)} instances"
     yield from _unique("instance id", (node.instance_id for node in _all_nodes(world) if node.instance_id))
+
+
+def _recordings(world: World) -> Iterator[str]:
+    """What a create launches may be removed again, and so all of its nodes must be on record for good."""
+    for one in operations(world):
+        has_begun = one.batches > 0 or one.launched_to > 0
+        if one.action is Action.CREATE and has_begun and not one.recorded:
+            yield f"create {one.id} launches before all of its nodes are on record"
 
 
 def _usage(world: World, cluster: str, nodes: Sequence[Node]) -> Iterator[str]:

@@ -106,6 +106,27 @@ def test_nodes_of_a_create_that_is_half_written_can_be_started_ended_and_forgott
     assert invariants.at_rest(world) == []
 
 
+@pytest.mark.parametrize("refused", [False, True], ids=["launched", "without capacity"])
+def test_what_was_launched_and_removed_is_not_written_again_by_its_request(*, refused: bool) -> None:
+    """The workflow runs while the request still sleeps before it writes the last nodes."""
+    world = World(nodearray(maxCount=6))
+    request = Actor(world, lambda world: world.create(6))
+    while len(world.nodes()) < 2:
+        request.go()
+    [operation] = invariants.operations(world)
+    if refused:
+        world.ec2.capacity(2)
+    world.step("launch", operation.id)
+    assert invariants.always(world) == []
+    world.drive(operation)
+    world.drive(world.terminate(filter='Template === "ondemand"')[0])
+    assert world.nodes() == []
+    request.finish()
+    assert world.nodes() == []
+    world.settle()
+    assert invariants.at_rest(world) == []
+
+
 @pytest.mark.parametrize("calls", range(2, 9))
 def test_a_recording_task_that_sleeps_writes_no_node_that_was_removed_meanwhile(calls: int) -> None:
     world = World()

@@ -134,7 +134,7 @@ def test_a_megabyte_of_junk_is_refused_soon_and_briefly(junk: str) -> None:
         (None, None, 7, 7),
         (None, None, 0, 0),
         ({"If-Match": '"7"'}, {"revision": "7"}, 7, 7),
-        ({"If-Match": '"1735000000123456789"'}, None, 1735000000123456789, 1735000000123456789),
+        ({"If-Match": '"1735000000123456"'}, None, 1735000000123456, 1735000000123456),
     ],
 )
 def test_a_revision_comes_in_a_header_in_the_query_or_in_the_body(

@@ -331,7 +331,7 @@ def _save_paced(
     def attempt() -> Operation | WriteConflictError:
         stored, now = repository.pace(), clock.now()
         after, pace = decide(stored or Pace(revision=0), now)
-        after = replace(after, revision=next_revision(now, before.revision))
+        after = _stamped(before, after, now)
         put = Put(after, was=before)
         try:
             repository.commit(put, put_pace(pace, stored, now))
@@ -348,11 +348,13 @@ def _save_paced(
 
 
 def _save(repository: Repository, clock: Clock, before: Operation, after: Operation) -> Operation:
-    """Write the operation. When another run was faster, this one fails and the task is tried again.
-
-    What a create may have lacked of its nodes' records was written before.
-    """
-    revision = next_revision(clock.now(), before.revision)
-    after = replace(after, recorded=before.action is Action.CREATE, revision=revision)
+    """Write the operation. When another run was faster, this one fails and the task is tried again."""
+    after = _stamped(before, after, clock.now())
     repository.commit(Put(after, was=before))
     return after
+
+
+def _stamped(before: Operation, after: Operation, now: int) -> Operation:
+    """The operation as this task writes it: by then all nodes of a create are on record."""
+    recorded = before.action is Action.CREATE
+    return replace(after, recorded=recorded, revision=next_revision(now, before.revision))
