@@ -34,14 +34,7 @@ def violations(history: list[dict[str, Any]]) -> Iterator[str]:
             yield f"a write of {line['virtual_cluster']} from {line['expected']} made {line['revision']}"
     revisions = Counter((line["virtual_cluster"], line["revision"]) for line in writes)
     yield from (f"{count} writes made revision {what}" for what, count in revisions.items() if count > 1)
-    creates = [line for line in history if line["what"] == "create"]
-    done = Counter((line["cluster"], line["request"]) for line in creates if line["answer"] == "ok")
-    started: dict[tuple[str, str], set[str]] = {}
-    for line in creates:
-        if "operation" in line:
-            started.setdefault((line["cluster"], line["request"]), set()).add(line["operation"])
-    yield from (f"request {what} started {sorted(ids)}" for what, ids in started.items() if len(ids) > 1)
-    yield from (f"request {what} was done {count} times" for what, count in done.items() if count > 1)
+    yield from _requests([line for line in history if line["what"] == "create"])
 
 
 def summary(history: list[dict[str, Any]]) -> dict[str, int]:
@@ -54,3 +47,17 @@ def summary(history: list[dict[str, Any]]) -> dict[str, int]:
         "conflicts": sum(line["answer"] == "RevisionConflict" for line in asked),
         "failed_tasks": sum(line["what"] == "task failed" for line in history),
     }
+
+
+def _requests(creates: list[dict[str, Any]]) -> Iterator[str]:
+    """A request id is done once in a cluster; one of the same name that is made again knows nothing of it."""
+    done = [line for line in creates if line["answer"] == "ok"]
+    times = Counter((line["cluster"], line["cluster_uid"], line["request"]) for line in done)
+    yield from (f"request {what} was done {count} times" for what, count in times.items() if count > 1)
+    known = {line["operation"] for line in done}
+    # What a request did whose answer is unknown is told by the next one of that id.
+    unknown = {(line["cluster"], line["request"]) for line in creates if line["answer"] == "unknown"}
+    for line in creates:
+        what = (line["cluster"], line["request"])
+        if line["answer"] == "DuplicateRequest" and line["operation"] not in known and what not in unknown:
+            yield f"request {what} started {line['operation']}, which nobody asked for"

@@ -187,7 +187,8 @@ class _Client:
 
         def act() -> dict[str, Any]:
             operation, added = create_nodes(*self._ports, cluster, body)
-            return {"operation": operation.id, "added": sum(one.count for one in added)}
+            added_count = sum(one.count for one in added)
+            return {"operation": operation.id, "cluster_uid": operation.cluster_uid, "added": added_count}
 
         self._ask("create", act, cluster=cluster, request=request_id, count=line["count"])
 

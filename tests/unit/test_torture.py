@@ -121,9 +121,9 @@ def write(expected: int, revision: int, answer: str = "ok") -> dict[str, Any]:
     return {**name, "expected": expected, "revision": revision, "answer": answer}
 
 
-def create(operation: str, answer: str = "ok") -> dict[str, Any]:
+def create(operation: str, answer: str = "ok", cluster_uid: str = "u") -> dict[str, Any]:
     name = {"by": "client-0", "what": "create", "cluster": "demo", "request": "r"}
-    return {**name, "operation": operation, "answer": answer}
+    return {**name, "operation": operation, "cluster_uid": cluster_uid, "answer": answer}
 
 
 @pytest.mark.parametrize(
@@ -135,6 +135,9 @@ def create(operation: str, answer: str = "ok") -> dict[str, Any]:
         ([create("o"), create("o", "DuplicateRequest")], False),
         ([create("o"), create("o")], True),
         ([create("o"), create("p", "DuplicateRequest")], True),
+        ([create("o"), create("p")], True),
+        ([create("o"), create("p", cluster_uid="of the next one")], False),
+        ([create("", "unknown"), create("p", "DuplicateRequest")], False),
         ([{"by": "client-0", "what": "bug", "of": "create", "error": "KeyError()", "trace": ""}], True),
     ],
 )

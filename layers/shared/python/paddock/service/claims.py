@@ -156,21 +156,20 @@ def repair_members(repository: Repository, clock: Clock, name: str, suspects: Co
     claim is not its own, unless the record has changed since, which the write finds out.
     """
 
-    def attempt() -> int:
+    def attempt() -> tuple[int, str]:
         stored = repository.virtual_cluster(name)
         if stored is None or stored.deleted:
-            return 0
+            return 0, ""
         members = stored.node_instances.keys() & set(suspects)
         nodes = repository.nodes_by_id(stored.cluster, members) if members else ()
         own = {node.id for node in nodes if is_member(stored, node)}
         wrong = sorted(members - own)
         if not wrong:
-            return 0
+            return 0, ""
         now = clock.now()
         there = {node.id: node for node in nodes}
         reasons = "; ".join(f"{one} {_why_wrong(there.get(one))}" for one in wrong[:_MAX_REASONS])
         message = f"{len(wrong)} nodes were not its own: {reasons}"
-        logger.error("virtual cluster repaired", extra={"virtual_cluster": name, "reason": message})
         condition = stored.condition.changed(ConditionReason.NODES_LOST, message, now)
         after = replace(
             stored.without(wrong),
@@ -180,9 +179,13 @@ def repair_members(repository: Repository, clock: Clock, name: str, suspects: Co
         )
         change = change_between(stored, after, "NodesLost", now, message=message)
         repository.commit(Put(after, was=stored), Put(change, was=None))
-        return len(wrong)
+        return len(wrong), message
 
-    return until_won(clock, attempt)
+    repaired, reason = until_won(clock, attempt)
+    if repaired:
+        # Only now is it certain that this was no look at a record that has changed since.
+        logger.error("virtual cluster repaired", extra={"virtual_cluster": name, "reason": reason})
+    return repaired
 
 
 def is_member(one: VirtualCluster, node: Node) -> bool:
