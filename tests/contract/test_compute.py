@@ -642,12 +642,12 @@ def test_one_that_lost_its_tag_is_refused_and_the_others_end(cloud: Cloud) -> No
     assert cloud.states(*ids[:3], *ids[4:]) == {"shutting-down"}
 
 
-def test_a_denial_of_what_is_ours_is_an_error_after_one_call(cloud: Cloud) -> None:
+def test_a_denial_of_what_is_ours_is_an_error_after_two_calls(cloud: Cloud) -> None:
     ids = cloud.launch(10)
     cloud.ec2.fail_next("TerminateInstances", "UnauthorizedOperation", times=9)
     with pytest.raises(Exception, match="UnauthorizedOperation"):
         cloud.compute.terminate(ids)
-    assert cloud.ec2.calls["TerminateInstances"] == 1
+    assert cloud.ec2.calls["TerminateInstances"] == 2
 
 
 ACTIONS = pytest.mark.parametrize("action", ["terminate", "stop", "start", "restart"])
@@ -673,6 +673,24 @@ def test_a_forgotten_instance_holds_up_no_living_one(cloud: Cloud, action: str, 
     assert cloud.states(*living) == after.get(action, {"running"})
     assert set(cloud.records("reboots")) == {1 if action == "restart" else 0}
     assert sum(cloud.ec2.calls.values()) <= 8
+
+
+DENIED = "UnauthorizedOperation"
+CALLS = {"terminate": "Terminate", "stop": "Stop", "start": "Start", "restart": "Reboot"}
+
+
+@ACTIONS
+def test_what_comes_into_sight_after_a_denial_is_asked_for_once_more(cloud: Cloud, action: str) -> None:
+    """The call was denied for an instance that EC2 did not show yet, and that the look after it shows."""
+    ids = cloud.launch(3)
+    cloud.clock.advance(30)
+    if action == "start":
+        cloud.compute.stop(ids)
+        cloud.clock.advance(30)
+    cloud.ec2.fail_next(f"{CALLS[action]}Instances", DENIED)
+    assert getattr(cloud.compute, action)(ids) == {}
+    after = {"terminate": {"shutting-down"}, "stop": {"stopping"}, "start": {"pending"}}
+    assert cloud.states(*ids) == after.get(action, {"running"})
 
 
 @ACTIONS

@@ -290,7 +290,7 @@ class Ec2Compute:
         """
         refused: dict[str, str] = {}
         batches = list(_batches(sorted(set(instance_ids)), IDS_PER_CALL))
-        unnamed = 0
+        unnamed, is_denied = 0, False
         while batches:
             batch = batches.pop()
             try:
@@ -299,6 +299,11 @@ class Ec2Compute:
             except ClientError as error:
                 refusal = _refusal(error)
                 meant = self._meant(batch, refusal, change)
+                if not meant and refusal.code == DENIED_CODE and not is_denied:
+                    # What was not to be seen when EC2 denied the call may have come into sight since.
+                    is_denied = True
+                    batches.append(batch)
+                    continue
                 if not meant and refusal.code in REQUEST_FAULT_CODES:
                     raise
                 unnamed += not meant
