@@ -6,7 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXAMPLES ?= 5000
 SEED := $(or $(SEED),$(shell date +%s))
-READY := $(VENV)/.requirements
+# Another Python than the last time, or one that was updated, makes another environment.
+READY := $(VENV)/.requirements-$(shell $(PYTHON) -c 'import hashlib, sys; print(hashlib.sha256((sys.version + sys.base_prefix).encode()).hexdigest()[:12])' 2>/dev/null)
 
 export SAM_CLI_TELEMETRY := 0
 
@@ -78,12 +79,6 @@ clean:  ## Remove everything that these targets made
 
 $(READY): requirements-dev.txt
 	@command -v $(PYTHON) >/dev/null || { echo "paddock: $(PYTHON) is not installed; Python 3.11 or newer is needed" >&2; exit 1; }
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
-		|| { echo "paddock: $$($(PYTHON) --version) is too old; Python 3.11 or newer is needed (PYTHON=...)" >&2; exit 1; }
-	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
-		|| { echo "paddock: $(PYTHON) has no venv module; install it (Debian: apt install python3-venv)" >&2; exit 1; }
-	@echo "paddock: preparing $(VENV), once, in about a minute"
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --requirement requirements-dev.txt \
-		|| { echo "paddock: the packages in requirements-dev.txt could not be installed, see above" >&2; exit 1; }
+	@$(PYTHON) tests/emulator/prepare.py
+	@rm -f $(VENV)/.requirements-*
 	@touch $@
