@@ -26,11 +26,11 @@ EC2 (simulated)  {ec2}
 logs             {logs}
 sam local        {sam_env} is for --env-vars; {containers}
 
-Try:
+For the README's tour, paste this into another terminal:
+  export PADDOCK_URL={url}
+
+Or begin with:
   curl -u {user}:{password} '{url}/clusters/{cluster}/status?nodes=true'
-  curl -u {user}:{password} '{url}/clusters/{cluster}/nodes/create' \\
-    -d '{{"requestId": "first", "sets": [{{"count": 2, "nodearray": "ondemand"}}]}}'
-  curl -u {user}:{password} '{url}/clusters/{cluster}/nodes?request_id=first'
 
 Ctrl-C stops it and keeps the data; `make local-reset` forgets them.
 """

@@ -23,11 +23,14 @@ class StackError(Exception):
 
 
 def is_free(port: int) -> bool:
-    """Whether a server could listen at ``port`` now."""
+    """Whether a server could listen at ``port`` now. Raises ``StackError`` where this user never may."""
     with closing(socket.socket()) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((HOST, port))
+        except PermissionError as error:
+            msg = f"port {port} is not permitted to this user; take one from 1024 on (PORT=...)"
+            raise StackError(msg) from error
         except OSError:
             return False
         return True
