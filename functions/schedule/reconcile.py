@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from paddock import bootstrap
-from paddock.observability import logger, observed
+from paddock.observability import Metric, count, logger, observed
 
 if TYPE_CHECKING:
     from aws_lambda_powertools.utilities.typing import LambdaContext
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 @observed
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  # noqa: ARG001
     """Begin one run; answers how many parts it has."""
-    report = {"parts": bootstrap.start_reconciliation()}
+    run = bootstrap.start_reconciliation()
+    count(Metric.QUOTAS_UNREAD, run.quotas_unread)
+    report = {"parts": run.parts}
     logger.info("fanned out", extra=report)
     return report

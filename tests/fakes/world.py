@@ -156,7 +156,7 @@ class World:
     def reconcile(self) -> Report:
         """One whole run of the reconciler, all of its parts added up."""
         parts = FakeParts()
-        start_run(self.repository, self.compute, parts, self.quotas, self.clock)
+        self.run = start_run(self.repository, self.compute, parts, self.quotas, self.clock)
         ports = self.repository, self.compute, self.workflows, self.clock
         return in_sum(reconcile(*ports, part) for part in parts.take())
 

@@ -30,7 +30,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         persist=False,
         wait_scale=0.01,
         simulator={"boot_seconds": 0.05, "terminate_seconds": 0.05},
-        parameters={"Reconciliation": "DISABLED"},
+        parameters={"Reconciliation": "DISABLED", "ApiRateLimit": "10000", "ApiBurstLimit": "5000"},
     )
     with started(settings) as running:
         # Of a family that one test alone uses, so that it holds no other, whoever calls the reconciler first.

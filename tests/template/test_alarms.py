@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from paddock.model.operation import SECOND_NS
 from paddock.observability import Metric
+from paddock.reconcile.quotas import QUOTAS_AGE_NS
 from tests.emulator.template import load_template
 
 TEMPLATE = load_template()
@@ -123,6 +125,14 @@ def test_parts_that_nobody_takes_raise_an_alarm_before_they_are_dropped() -> Non
     assert fails_within < alarm["Threshold"] < queue["MessageRetentionPeriod"]
 
 
+def test_quotas_that_cannot_be_read_raise_an_alarm_that_lasts_until_the_next_reading() -> None:
+    alarm = ALARMS["QuotasUnreadAlarm"]
+    assert alarm["MetricName"] == Metric.QUOTAS_UNREAD
+    assert (alarm["Threshold"], alarm["DatapointsToAlarm"]) == (1, 1)
+    # A reading is due after an hour and takes place in the minute that follows.
+    assert alarm["Period"] * (alarm["EvaluationPeriods"] - 1) * SECOND_NS >= QUOTAS_AGE_NS
+
+
 def test_what_the_schedule_cannot_deliver_is_kept_too() -> None:
     properties = RESOURCES["Reconcile"]["Properties"]
     queue = {"Fn::GetAtt": ["DeadLetters", "Arn"]}
@@ -140,7 +150,8 @@ def test_the_dashboard_shows_metrics_that_exist_and_every_alarm() -> None:
             # A search by cluster.
             [metric] = re.findall(r'MetricName="(\w+)"', row[0]["expression"])
             assert metric in set(Metric)
-            assert f"{{{OWN},service,cluster}}" in row[0]["expression"]
+            # A namespace with anything but letters and digits is found in quotes only.
+            assert f'{{"{OWN}",service,cluster}}' in row[0]["expression"]
             continue
         namespace, metric, *rest = [one for one in row if isinstance(one, str)]
         check(namespace, metric, dict(zip(rest[::2], rest[1::2], strict=True)))

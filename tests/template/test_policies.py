@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from typing import Any
 
 import pytest
 
 from tests.emulator.template import load_template
+from tests.template.iam import listed, resource_types, written
 
-RESOURCES = load_template()["Resources"]
+DOCUMENT = load_template()
+PARAMETERS = DOCUMENT["Parameters"]
+RESOURCES = DOCUMENT["Resources"]
 TABLE = {"Fn::GetAtt": ["Table", "Arn"]}
 
 # AWS knows no narrower resource for these: they concern the whole account's instances or log deliveries.
@@ -92,10 +96,17 @@ EFFECTS = {
     "ec2:StartInstances": {"Launch"},
     "ec2:StopInstances": {"ReconcilePart", "Terminate"},
     "iam:PassRole": {"Launch"},
+    "kms:CreateGrant": {"Launch"},
+    "kms:Decrypt": {"Launch"},
+    "kms:DescribeKey": {"Launch"},
+    "kms:GenerateDataKeyWithoutPlaintext": {"Launch"},
+    "kms:ReEncryptFrom": {"Launch"},
+    "kms:ReEncryptTo": {"Launch"},
     "lambda:InvokeFunction": {"NodeOperation"},
     "secretsmanager:GetSecretValue": {"BasicAuthorizer"},
     "servicequotas:ListServiceQuotas": {"Reconcile"},
     "sqs:SendMessage": {"Reconcile"},
+    "ssm:GetParameters": {"Launch"},
     "states:DescribeExecution": {"ReconcilePart"},
     "states:StartExecution": {
         "CreateNodes",
@@ -115,11 +126,6 @@ EFFECTS = {
         "WriteVirtualCluster",
     },
 }
-
-
-def listed(value: Any) -> list[Any]:
-    """Return ``value`` as a list."""
-    return value if isinstance(value, list) else [value]
 
 
 def statements(name: str) -> list[dict[str, Any]]:
@@ -212,14 +218,79 @@ def test_only_what_this_service_made_can_be_changed(action: str, condition: dict
 
 
 def test_tags_are_set_at_creation_only() -> None:
+    """Of instances, their volumes and interfaces, fleets, and placement groups."""
     (statement,) = (s for s in statements("Launch") if "ec2:CreateTags" in listed(s["Action"]))
-    assert statement["Condition"]["StringEquals"]["ec2:CreateAction"]
+    assert statement["Condition"] == {
+        "StringEquals": {"ec2:CreateAction": ["CreateFleet", "RunInstances", "CreatePlacementGroup"]}
+    }
+    [arn] = written(statement["Resource"], RESOURCES, {})
+    taggable = resource_types("ec2:CreateTags")
+    for kind in ("instance", "volume", "network-interface", "fleet", "placement-group"):
+        assert fnmatchcase(taggable[kind], arn)
 
 
-def test_a_role_is_passed_only_where_the_deployer_names_it() -> None:
-    (statement,) = (s for s in statements("Launch") if "iam:PassRole" in listed(s["Action"]))
-    assert statement["Resource"] == {"Ref": "InstanceRoleArn"}
-    assert statement["Condition"] == {"StringEquals": {"iam:PassedToService": "ec2.amazonaws.com"}}
+OTHER_SERVICES = {
+    "elastic-inference": "is no longer offered",
+    "group": "groups of capacity reservations are Resource Groups'",
+    "license-configuration": "belongs to License Manager",
+}
+
+
+def allowed_at_launch(arn: str) -> bool:
+    """Return whether a launch may touch this."""
+    granted = [s for s in statements("Launch") if "ec2:RunInstances" in listed(s["Action"])]
+    arns = [a for s in granted for one in listed(s["Resource"]) for a in written(one, RESOURCES, {})]
+    return any(fnmatchcase(arn, one) for one in arns)
+
+
+def test_a_launch_may_touch_all_that_ec2_asks_for() -> None:
+    for kind, arn in resource_types("ec2:RunInstances").items():
+        assert allowed_at_launch(arn) == (kind not in OTHER_SERVICES), kind
+
+
+@pytest.mark.parametrize("kind", ["capacity-reservation", "security-group", "subnet"])
+def test_a_launch_may_use_what_other_accounts_share(kind: str) -> None:
+    arn = resource_types("ec2:RunInstances")[kind]
+    assert allowed_at_launch(arn.replace("111122223333", "444455556666"))
+    assert not allowed_at_launch(resource_types("ec2:RunInstances")["volume"].replace("1111", "4444"))
+
+
+GIVEN = {
+    "PassesInstanceRole": ("InstanceRoleArn", "String", {"iam:PassRole"}),
+    "PassesInstanceRoles": ("InstanceRoleArns", "CommaDelimitedList", {"iam:PassRole"}),
+    "ReadsImageParameters": ("ImageParameterArns", "CommaDelimitedList", {"ssm:GetParameters"}),
+    "UsesVolumeKeys": (
+        "VolumeKeyArns",
+        "CommaDelimitedList",
+        {a for a in EFFECTS if a.startswith("kms:")},
+    ),
+}
+TO_INSTANCES = {"StringEquals": {"iam:PassedToService": ["ec2.amazonaws.com", "ec2.amazonaws.com.cn"]}}
+
+
+@pytest.mark.parametrize("condition", GIVEN)
+def test_roles_keys_and_image_parameters_are_those_that_the_deployer_names(condition: str) -> None:
+    parameter, kind, expected = GIVEN[condition]
+    assert PARAMETERS[parameter]["Type"] == kind
+    assert PARAMETERS[parameter]["Default"] == ""
+    every = RESOURCES["Launch"]["Properties"]["Policies"][0]["Statement"]
+    granted = [s["Fn::If"][1] for s in every if "Fn::If" in s and s["Fn::If"][0] == condition]
+    assert {action for statement in granted for action in listed(statement["Action"])} == expected
+    for statement in granted:
+        assert statement["Resource"] == {"Ref": parameter}
+        if statement["Action"] == "iam:PassRole":
+            assert statement["Condition"] == TO_INSTANCES
+
+
+def test_a_key_is_granted_to_ebs_alone() -> None:
+    (statement,) = (s for s in statements("Launch") if "kms:CreateGrant" in listed(s["Action"]))
+    assert statement["Action"] == "kms:CreateGrant"
+    assert statement["Condition"] == {"Bool": {"kms:GrantIsForAWSResource": "true"}}
+
+
+def test_what_cannot_be_limited_to_a_resource_cannot_be_limited_at_all() -> None:
+    """The reason for each asterisk: AWS knows no resource of these actions."""
+    assert [action for action in UNLIMITABLE if resource_types(action)] == []
 
 
 def test_the_secret_is_told_to_the_authorizer_alone() -> None:

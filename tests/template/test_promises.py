@@ -10,6 +10,7 @@ import pytest
 
 from paddock import bootstrap
 from paddock.model.operation import SECOND_NS
+from paddock.service.authentication import MAX_AGE_NS
 from paddock.service.claims import CLAIM_GRACE_NS
 from tests.emulator.template import ROOT, TEMPLATE, load_template
 
@@ -90,6 +91,20 @@ def test_an_unauthorized_client_is_asked_for_basic_credentials() -> None:
     assert response["ResponseParameters"]["Headers"]["WWW-Authenticate"].startswith("'Basic realm=")
 
 
+def test_a_client_that_finds_no_function_is_told_to_come_back() -> None:
+    """A throttled Lambda is a failed integration to the gateway, which would answer 500 or 504."""
+    response = GATEWAY_RESPONSES["INTEGRATION_FAILURE"]
+    assert response["StatusCode"] == 503
+    assert response["ResponseParameters"]["Headers"]["Retry-After"] == "'5'"
+    assert GATEWAY_RESPONSES["THROTTLED"]["ResponseParameters"]["Headers"]["Retry-After"] == "'5'"
+
+
+def test_the_largest_body_is_told_as_it_is_in_base64() -> None:
+    assert '"the request must be smaller than 4.5 MB"' in json.dumps(
+        GATEWAY_RESPONSES["REQUEST_TOO_LARGE"]
+    ).replace("\\", "")
+
+
 @pytest.mark.parametrize("kind", ["AUTHORIZER_CONFIGURATION_ERROR", "AUTHORIZER_FAILURE"])
 def test_a_client_whose_credentials_cannot_be_checked_is_told_to_come_back(kind: str) -> None:
     """An authorizer that fails is the one or the other, and by default both are a 500."""
@@ -146,7 +161,8 @@ def test_a_queue_outlasts_its_function_and_keeps_what_failed(name: str) -> None:
     properties, queue = RESOURCES[name]["Properties"], RESOURCES[CONSUMERS[name]]["Properties"]
     (event,) = properties["Events"].values()
     assert event["Properties"]["Queue"] == {"Fn::GetAtt": [CONSUMERS[name], "Arn"]}
-    assert queue["VisibilityTimeout"] > properties["Timeout"]
+    # Lambda asks for six times as long: it goes on trying while functions are short.
+    assert queue["VisibilityTimeout"] >= 6 * properties["Timeout"]
     assert (
         queue["MessageRetentionPeriod"]
         > queue["VisibilityTimeout"] * queue["RedrivePolicy"]["maxReceiveCount"]
@@ -159,9 +175,92 @@ def test_a_slow_cluster_holds_up_no_other_and_all_together_no_function_of_the_ap
     properties = RESOURCES["ReconcilePart"]["Properties"]
     (event,) = properties["Events"].values()
     assert event["Properties"]["BatchSize"] == 1
-    assert event["Properties"]["ScalingConfig"]["MaximumConcurrency"] <= 50
+    assert event["Properties"]["ScalingConfig"] == {"MaximumConcurrency": {"Ref": "ReconcilerConcurrency"}}
+    assert DOCUMENT["Parameters"]["ReconcilerConcurrency"]["MaxValue"] <= 50
     # Cut off before the next run sends the same part.
     assert properties["Timeout"] < 60
+
+
+def test_the_queues_leave_a_new_account_functions_for_the_api() -> None:
+    """It has ten at one time."""
+    concurrent = 0
+    for name in CONSUMERS:
+        (event,) = RESOURCES[name]["Properties"]["Events"].values()
+        parameter = DOCUMENT["Parameters"][event["Properties"]["ScalingConfig"]["MaximumConcurrency"]["Ref"]]
+        assert parameter["MinValue"] == 2, "Lambda takes no less"
+        concurrent += parameter["Default"]
+    assert concurrent < 10
+
+
+def test_a_run_that_finds_no_function_gives_way_to_the_next() -> None:
+    """Lambda would go on trying for six hours, beside a new run each minute."""
+    properties = RESOURCES["Reconcile"]["Properties"]
+    (event,) = properties["Events"].values()
+    assert properties["EventInvokeConfig"]["MaximumEventAgeInSeconds"] == 60
+    assert properties["EventInvokeConfig"]["MaximumRetryAttempts"] == 0
+    assert event["Properties"]["RetryPolicy"] == {"MaximumRetryAttempts": 0, "MaximumEventAgeInSeconds": 60}
+
+
+def test_the_whole_stage_is_throttled_by_parameters() -> None:
+    settings = RESOURCES["Api"]["Properties"]["MethodSettings"]
+    assert {
+        "ResourcePath": "/*",
+        "HttpMethod": "*",
+        "ThrottlingRateLimit": {"Ref": "ApiRateLimit"},
+        "ThrottlingBurstLimit": {"Ref": "ApiBurstLimit"},
+    } in settings
+
+
+def test_an_old_password_is_good_for_a_minute_at_most() -> None:
+    """The gateway keeps an answer of a function that keeps the secret."""
+    authorizer = RESOURCES["Api"]["Properties"]["Auth"]["Authorizers"]["Basic"]
+    assert authorizer["Identity"]["ReauthorizeEvery"] + MAX_AGE_NS / SECOND_NS <= 60
+
+
+def test_other_addresses_are_denied_only_where_ranges_are_named() -> None:
+    everybody, others = RESOURCES["Api"]["Properties"]["Auth"]["ResourcePolicy"]["CustomStatements"]
+    assert (everybody["Effect"], everybody["Principal"]) == ("Allow", "*")
+    condition, denied, _ = others["Fn::If"]
+    assert condition == "LimitsAddresses"
+    assert denied["Effect"] == "Deny"
+    assert denied["Condition"] == {"NotIpAddress": {"aws:SourceIp": {"Ref": "AllowedAddressRanges"}}}
+    # A deployment keeps the policy that it was made with.
+    assert RESOURCES["Api"]["Properties"]["AlwaysDeploy"] is True
+
+
+def test_a_firewall_is_attached_where_one_is_named() -> None:
+    assert RESOURCES["WebAcl"]["Condition"] == "HasWebAcl"
+    assert RESOURCES["WebAcl"]["Properties"]["WebACLArn"] == {"Ref": "WebAclArn"}
+
+
+def test_access_logs_have_the_source_and_no_credentials() -> None:
+    condition, logged, _ = RESOURCES["Api"]["Properties"]["AccessLogSetting"]["Fn::If"]
+    assert condition == RESOURCES["AccessLog"]["Condition"] == "LogsAccess"
+    # Variables stand in quotes, so that the line is JSON.
+    fields = json.loads(logged["Format"])
+    assert fields["sourceIp"] == "$context.identity.sourceIp"
+    assert set(fields.values()) <= {
+        "$context.requestId",
+        "$context.requestTime",
+        "$context.identity.sourceIp",
+        "$context.authorizer.principalId",
+        "$context.httpMethod",
+        "$context.path",
+        "$context.status",
+        "$context.error.responseType",
+        "$context.responseLatency",
+    }
+
+
+def test_what_reads_many_nodes_has_a_whole_processor() -> None:
+    """Ten thousand take seconds of one, and Lambda gives one whole with 1,769 MB."""
+    of_clusters = {"ListClusters"}
+    assert GLOBALS["MemorySize"] == 1769
+    for name, resource in RESOURCES.items():
+        if resource["Type"] == "AWS::Serverless::Function" and name not in of_clusters:
+            policies = json.dumps(resource["Properties"].get("Policies"))
+            if "dynamodb:Query" in policies or "dynamodb:BatchGetItem" in policies:
+                assert "MemorySize" not in resource["Properties"], name
 
 
 RULES = [name for name, resource in RESOURCES.items() if resource["Type"] == "AWS::Events::Rule"]

@@ -82,7 +82,7 @@ def test_the_secret_is_read_once_for_many_requests() -> None:
     authenticator = Authenticator(kept, clock)
     for _ in range(3):
         assert authenticator.user(GOOD)
-        clock.advance(60)
+        clock.advance(9)
     assert kept.reads == 1
 
 
@@ -105,12 +105,29 @@ def test_a_new_password_is_known_within_seconds_and_the_old_one_forgotten_then()
     assert authenticator.user(GOOD) is None
 
 
-def test_an_old_password_that_nobody_tries_beside_is_forgotten_within_minutes() -> None:
+def test_to_check_credentials_costs_neither_a_processor_nor_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Anybody may have them checked, and a new account has ten functions at one time."""
+
+    def slow(*_: object, **__: object) -> bytes:
+        raise AssertionError("a slow hash")
+
+    monkeypatch.setattr("hashlib.scrypt", slow)
+    monkeypatch.setattr("hashlib.pbkdf2_hmac", slow)
+    assert Authenticator(Kept(), ManualClock()).user(basic("admin:guess")) is None
+
+
+def test_what_is_kept_in_memory_is_another_in_each_process() -> None:
+    first, second = Authenticator(Kept(), ManualClock()), Authenticator(Kept(), ManualClock())
+    assert first.user(GOOD) == second.user(GOOD) == "admin"
+    assert first._digest != second._digest
+
+
+def test_an_old_password_that_nobody_tries_beside_is_forgotten_within_half_a_minute() -> None:
     kept, clock = Kept(), ManualClock()
     authenticator = Authenticator(kept, clock)
     assert authenticator.user(GOOD)
     kept.pair = ("admin", "new")
-    clock.advance(301)
+    clock.advance(31)
     assert authenticator.user(GOOD) is None
 
 

@@ -39,9 +39,11 @@ def test_quotas_that_are_not_told_leave_what_was_known_and_are_not_asked_for_eac
     world = World()
     world.ec2.fail_next("ListServiceQuotas", code)
     world.reconcile()
+    assert world.run.quotas_unread
     assert known(world) == {}
     world.ec2.quotas({STANDARD: 64})
     world.reconcile()
+    assert not world.run.quotas_unread
     assert world.ec2.calls["ListServiceQuotas"] == 1
     world.clock.advance(AGE_SECONDS)
     world.reconcile()
@@ -63,6 +65,7 @@ def test_quotas_that_cannot_be_had_disturb_nothing_else(monkeypatch: pytest.Monk
 
     monkeypatch.setattr(world.quotas, "cores", broken)
     assert world.reconcile() == Report(seen=1, resumed=1)
+    assert world.run.quotas_unread
     assert world.operation(operation.id).attempt == 2
 
 

@@ -279,7 +279,7 @@ def finish_step(operation_id: str, polls: int) -> Outcome:
     return finish.finish(repository(), compute(), workflows(), clock(), operation_id, polls)
 
 
-def start_reconciliation() -> int:
+def start_reconciliation() -> fan_out.Run:
     """See ``reconcile.fan_out.start_run``."""
     return fan_out.start_run(repository(), compute(), parts(), account_quotas(), clock())
 

@@ -38,6 +38,7 @@ class Metric(StrEnum):
     OPERATIONS_EXPIRED = "OperationsExpired"
     OPERATIONS_STUCK = "OperationsStuck"
     RECONCILE_FAILURES = "ReconcileFailures"
+    QUOTAS_UNREAD = "QuotasUnread"
     PLACEMENT_GROUPS_TIDIED = "PlacementGroupsTidied"
     VIRTUAL_CLUSTERS_RELAUNCHED = "VirtualClustersRelaunched"
     CLAIMS_RELEASED = "ClaimsReleased"

@@ -7,6 +7,7 @@ longer with a thousand clusters.
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paddock.errors import ComputeThrottled, ComputeUnavailable
@@ -24,17 +25,27 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run that has begun: its number of parts, and whether the account's quotas were asked for in vain."""
+
+    parts: int
+    quotas_unread: bool
+
+
 def start_run(
     repository: Repository, compute: Compute, parts: Parts, account: AccountQuotas, clock: Clock
-) -> int:
-    """Send the parts of one run, and do what concerns no part by itself; answers how many parts there are."""
+) -> Run:
+    """Send the parts of one run, and do what concerns no part by itself."""
+    told = True
     try:
-        refresh_quotas(repository, account, clock)
+        told = refresh_quotas(repository, account, clock)
     except WriteConflictError:
         logger.info("quotas refreshed by another run meanwhile")
     except Exception:  # what is known of quotas stays, and the parts go on their way
+        told = False
         logger.exception("quotas not refreshed")
-    return fan_out(repository, compute, parts)
+    return Run(fan_out(repository, compute, parts), quotas_unread=not told)
 
 
 def fan_out(repository: Repository, compute: Compute, parts: Parts) -> int:

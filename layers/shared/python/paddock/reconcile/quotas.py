@@ -29,18 +29,22 @@ def needs_refresh(known: Quotas | None, now: int) -> bool:
     return known is None or now >= known.asked_at + QUOTAS_AGE_NS
 
 
-def refresh_quotas(repository: Repository, account: AccountQuotas, clock: Clock) -> None:
+def refresh_quotas(repository: Repository, account: AccountQuotas, clock: Clock) -> bool:
     """Ask for the quotas when those on record are old; where they are not told, what was known stays.
 
-    Having asked is recorded in either case: who may not read them need not be told so each minute.
+    Having asked is recorded in either case: who may not read them need not be told so each minute. Answers
+    whether the quotas could be read, or need not be.
     """
     known, now = repository.quotas(), clock.now()
     if not needs_refresh(known, now):
-        return
+        return True
     cores: Mapping[str, int] = known.cores if known else {}
+    told = True
     try:
         cores = account.cores()
     except QuotasUnavailableError as error:
+        told = False
         logger.warning("quotas not told, those known before stay", extra={"reason": str(error)})
     revision = next_revision(now, known.revision if known else 0)
     repository.commit(Put(Quotas(revision=revision, asked_at=now, cores=dict(cores)), was=known))
+    return told
