@@ -141,6 +141,7 @@ class Stack:
         template = load_template()
         complete_api(self.aws("apigateway"), template, STACK_NAME, STAGE, self._function_arns())
         self._allow_batches()
+        self._limit_consumers()
         self._put_credentials()
         record.write_text(fingerprint)
 
@@ -329,6 +330,15 @@ class Stack:
         self.aws("iam").put_role_policy(
             RoleName=role.rpartition("/")[2], PolicyName="batches", PolicyDocument=json.dumps(policy)
         )
+
+    def _limit_consumers(self) -> None:
+        """The emulator keeps a parameter that is a number as text, and stumbles over it."""
+        functions = self.aws("lambda")
+        for mapping in functions.list_event_source_mappings()["EventSourceMappings"]:
+            limit = int(mapping["ScalingConfig"]["MaximumConcurrency"])
+            functions.update_event_source_mapping(
+                UUID=mapping["UUID"], ScalingConfig={"MaximumConcurrency": limit}
+            )
 
     def _put_credentials(self) -> None:
         """Replace the generated password by a known one, before anything has read it."""

@@ -219,7 +219,9 @@ def test_an_old_password_is_good_for_a_minute_at_most() -> None:
 
 def test_other_addresses_are_denied_only_where_ranges_are_named() -> None:
     everybody, others = RESOURCES["Api"]["Properties"]["Auth"]["ResourcePolicy"]["CustomStatements"]
+    # What this allows needs no permission of the caller: nothing but the open route may be in it.
     assert (everybody["Effect"], everybody["Principal"]) == ("Allow", "*")
+    assert everybody["Resource"] == "execute-api:/*/GET/healthz"
     condition, denied, _ = others["Fn::If"]
     assert condition == "LimitsAddresses"
     assert denied["Effect"] == "Deny"

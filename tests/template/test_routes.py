@@ -109,7 +109,7 @@ def test_no_route_but_one_is_open() -> None:
     assert auth["DefaultAuthorizer"] == "Basic"
     assert auth["Authorizers"]["Basic"]["FunctionArn"] == {"Fn::GetAtt": ["BasicAuthorizer", "Arn"]}
     assert auth["Authorizers"]["Basic"]["FunctionPayloadType"] == "REQUEST"
-    assert auth["Authorizers"]["Basic"]["Identity"] == {"Headers": ["Authorization"], "ReauthorizeEvery": 300}
+    assert auth["Authorizers"]["Basic"]["Identity"] == {"Headers": ["Authorization"], "ReauthorizeEvery": 30}
     for properties in FUNCTIONS.values():
         for event in properties.get("Events", {}).values():
             if event["Type"] == "Api":
@@ -120,7 +120,7 @@ def test_no_route_but_one_is_open() -> None:
 
 def test_the_open_route_is_held_to_a_few_calls_a_second() -> None:
     """Else anybody could use up the account's concurrent functions."""
-    [settings] = TEMPLATE["Resources"]["Api"]["Properties"]["MethodSettings"]
+    _whole_stage, settings = TEMPLATE["Resources"]["Api"]["Properties"]["MethodSettings"]
     assert (settings["HttpMethod"], settings["ResourcePath"].replace("~1", "")) == OPEN
     assert settings["ThrottlingRateLimit"] <= 10
     assert settings["ThrottlingBurstLimit"] <= 10

@@ -251,6 +251,11 @@ def lose_every_race(watched: Watched) -> None:
     assert watched.call("api.put_cluster", given)["statusCode"] == 503
 
 
+def hide_the_quotas(watched: Watched) -> None:
+    watched.world.ec2.fail_next("ListServiceQuotas", "AccessDeniedException")
+    watched.reconcile()
+
+
 def present_nothing(watched: Watched) -> None:
     watched.monkeypatch.setattr(bootstrap, "authenticated_user", lambda _: None)
     with pytest.raises(Exception, match=r"^Unauthorized$"):
@@ -285,6 +290,7 @@ SCENARIOS: dict[Metric, tuple[Callable[[Watched], None], float]] = {
     Metric.INSTANCES_NOTICED: (stop_by_hand, 1),
     Metric.NODES_IDLE: (leave_idle, 2),
     Metric.LEDGERS_MENDED: (lose_count, 1),
+    Metric.QUOTAS_UNREAD: (hide_the_quotas, 1),
     Metric.NODES_LAUNCHED: (launch_three, 3),
     Metric.NODES_FAILED: (be_short(0), 2),
     Metric.NODES_LOST: (lose("ondemand"), 1),
@@ -310,7 +316,7 @@ def test_a_metric_is_written_when_what_it_counts_happens(watched: Watched, metri
 def test_a_quiet_run_says_so_in_every_number_that_alarms_look_at(watched: Watched) -> None:
     watched.reconcile()
     found = watched.emitted()
-    assert found.keys() == set(METRICS.values())
+    assert found.keys() == {*METRICS.values(), Metric.QUOTAS_UNREAD}
     assert all(lines == [(ALL, "Count", 0)] for lines in found.values())
 
 
