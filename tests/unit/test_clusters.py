@@ -75,6 +75,18 @@ def test_a_put_on_any_other_revision_is_refused_and_told_the_current_one(
     assert stored(world) == before
 
 
+@pytest.mark.parametrize("expected", [None, 0])
+def test_a_put_without_a_revision_is_told_to_send_the_one_that_was_read(
+    world: World, expected: int | None
+) -> None:
+    revision = stored(world).revision
+    with pytest.raises(RevisionConflict) as error:
+        put(world, CLUSTER, expected)
+    assert error.value.message == (
+        f'cluster "{CLUSTER}" is at revision {revision}, send the revision that you read'
+    )
+
+
 def test_a_put_with_a_revision_never_creates(world: World) -> None:
     with pytest.raises(RevisionConflict) as error:
         put(world, "new", 5)

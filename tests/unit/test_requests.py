@@ -377,3 +377,18 @@ def test_a_definition_written_back_as_it_was_read_is_the_same() -> None:
     assert one.revision == 7
     again = {"nodearrays": one.model_dump(mode="json", by_alias=True)["nodearrays"], "maxCount": 3}
     assert read(ClusterWrite, again).definition() == one.definition()
+
+
+@pytest.mark.parametrize(
+    ("model", "document"),
+    [
+        (ClusterWrite, {"nodearrays": [nodearray("a", {"machineType": "p5.48xlarge"})]}),
+        (
+            NodeCreationRequest,
+            {"sets": [{"count": 1, "nodearray": "a", "definition": {"machineType": "p5.48xlarge"}}]},
+        ),
+    ],
+    ids=["bucket", "set"],
+)
+def test_a_machine_type_with_a_dot_is_told_how_to_write_it(model: type[BaseModel], document: Any) -> None:
+    assert "machineType: a machine type has no dot: write p5-48xlarge" in refused(model, document)

@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Self
 from uuid import UUID, uuid5
 
-from pydantic import Field, JsonValue, StringConstraints, model_validator
+from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, model_validator
 
 from paddock.model.base import MAX_NODES, Count, Document
 from paddock.model.wording import quoted
@@ -24,6 +24,18 @@ CLUSTER_NAME = r"^[A-Za-z0-9]([A-Za-z0-9 _.-]{0,126}[A-Za-z0-9_.-])?$"
 ClusterName = Annotated[str, StringConstraints(pattern=CLUSTER_NAME)]
 # Autoscalers match machine types and placement groups against exactly these characters.
 Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+
+
+def _without_dot(value: Any) -> Any:
+    """Machine types are often written as EC2 writes instance types."""
+    if isinstance(value, str) and "." in value:
+        text = value[:64]
+        msg = f"a machine type has no dot: write {text.replace('.', '-')}, and {text} as instanceType"
+        raise ValueError(msg)
+    return value
+
+
+MachineType = Annotated[Word, BeforeValidator(_without_dot)]
 InstanceType = Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,32}\.[a-z0-9-]{1,32}$")]
 NodeType = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 SubnetId = Annotated[str, StringConstraints(pattern=r"^subnet-[0-9a-f]{8,32}$")]
@@ -39,7 +51,7 @@ class LaunchTemplate(Document):
 class Bucket(Document):
     """One machine type of a node array, with its own limits. ``memory`` is in GB, ``price_per_hour`` free."""
 
-    machine_type: Word
+    machine_type: MachineType
     instance_type: InstanceType = ""
     template_id: NodeType = ""
     vcpu_count: Annotated[int, Field(ge=1, le=100_000)] | None = None

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, field_validator, model_validator
 
 from paddock.model.base import Count, Document, Revision
-from paddock.model.definition import ClusterDefinition, ClusterName, NodeType, Word, must_fit
+from paddock.model.definition import ClusterDefinition, ClusterName, MachineType, NodeType, Word, must_fit
 from paddock.model.filters import parse_filter
 from paddock.model.names import PLACEHOLDER
 from paddock.model.node import ShutdownPolicy
@@ -67,7 +67,7 @@ class RevisionOnly(Document):
 class BucketChoice(Document):
     """Which bucket of a node array."""
 
-    machine_type: Word
+    machine_type: MachineType
 
 
 class NodeSet(Document):

@@ -112,7 +112,8 @@ def _require_revision(name: str, current: Cluster | None, expected: int | None) 
     revision = current.revision if current else 0
     if (expected or 0) != revision:
         state = f"is at revision {revision}" if current else "does not exist"
-        msg = f"cluster {quoted(name)} {state}, the request is based on {expected or 0}"
+        based = f"the request is based on {expected}" if expected else "send the revision that you read"
+        msg = f"cluster {quoted(name)} {state}, {based}"
         raise RevisionConflict(msg, revision=revision)
 
 
