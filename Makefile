@@ -12,7 +12,7 @@ READY := $(VENV)/.requirements-$(shell $(PYTHON) -c 'import hashlib, sys; print(
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help local local-reset sam-local test oracle explore soak torture bench bench-scale check format pins build clean
+.PHONY: help local local-reset break logs sam-local test oracle explore soak torture bench bench-scale check format pins build clean
 
 help:  ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -22,6 +22,12 @@ local: $(READY)  ## Run all of it on this computer until Ctrl-C (PORT=4566 CONTA
 
 local-reset:  ## Forget what `make local` has stored
 	@$(PYTHON) -m tests.emulator.reset
+
+break: $(READY)  ## Let the simulated EC2 of `make local` misbehave (WHAT=, without it: what there is)
+	@exec $(BIN)/python -m tests.emulator.break_it
+
+logs: $(READY)  ## Follow the log of `make local` (OPERATION=)
+	@exec $(BIN)/python -m tests.emulator.logs --operation "$(OPERATION)"
 
 sam-local: $(READY)  ## Build for `sam local` on this computer's processor, and print its commands
 	@exec $(BIN)/python -m tests.emulator.sam_local

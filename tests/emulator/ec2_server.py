@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 DOORS = frozenset(
     {
         *("advance", "boot", "capacity", "configure", "end", "fail_next", "interrupt", "lose", "protect"),
-        *("quotas", "rates", "reset", "templates", "zones"),
+        *("lift_limits", "quotas", "rates", "reset", "reset_faults", "templates", "zones"),
         *("copy", "forget_answers", "offer", "overlook", "policies", "subnets"),
     }
 )

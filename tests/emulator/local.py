@@ -10,6 +10,7 @@ import time
 from tests.emulator.forward import check_address, forwarded
 from tests.emulator.processes import StackError, free_port, is_free
 from tests.emulator.reset import LOCAL, STATE, InUseError, state_lock
+from tests.emulator.running import Running, told
 from tests.emulator.sam_env import SAM_ENV, write_sam_env
 from tests.emulator.stack import Settings, Stack
 from tests.emulator.template import ROOT
@@ -32,6 +33,7 @@ For the README's tour, paste this into another terminal:
 Or begin with:
   curl -u {user}:{password} '{url}/clusters/{cluster}/status?nodes=true'
 
+`make break` lets things go wrong, `make logs` follows the functions' log.
 Ctrl-C stops it and keeps the data; `make local-reset` forgets them.
 """
 
@@ -95,7 +97,8 @@ def _run(port: int, lock: int, containers: str) -> int:
             ),
             flush=True,
         )
-        with forwarded(containers, [settings.port, settings.ec2_port] if containers else []):
+        ports = [settings.port, settings.ec2_port] if containers else []
+        with told(Running(stack.endpoint, stack.ec2_endpoint)), forwarded(containers, ports):
             _watch(stack)
     except KeyboardInterrupt:
         report("stopping")

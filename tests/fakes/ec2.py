@@ -246,6 +246,11 @@ class FakeEc2:
             if remaining is not None:
                 self._state.limits.append({**place, "remaining": remaining, "code": code})
 
+    def lift_limits(self) -> None:
+        """Have capacity for every type in every subnet."""
+        with self._changing():
+            self._state.limits.clear()
+
     def rates(
         self, instances: Mapping[str, tuple[float, float]] | None = None, *, limited: bool = True
     ) -> None:
@@ -326,9 +331,9 @@ class FakeEc2:
             self._state.not_offered = others + ours
 
     def policies(self, deployment: str | None = ANY) -> None:
-        """What the console calls "launch more like this": an instance with the same tags, and no fleet.
+        """Deny changes of instances without a deployment's tag, as the deployed policies do.
 
-        It must have that value, or any at all; ``None`` allows everything.
+        The tag must have that value, or any at all; ``None`` allows everything.
         """
         with self._changing():
             self._state.policy_deployment = deployment

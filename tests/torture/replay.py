@@ -86,7 +86,6 @@ class Judge:
     """All records as they are after each change, as far as rules need them."""
 
     def __init__(self) -> None:
-        self._revisions: dict[tuple[str, str], int] = {}
         self._seen: set[tuple[tuple[str, str], int]] = set()
         self._removed: set[str] = set()
         self._names: dict[tuple[str, str], str] = {}
@@ -100,13 +99,11 @@ class Judge:
         record = after or before
         self._changes += 1
         if after is not None:
-            last = self._revisions.get(key, 0)
             # A cluster that is made anew under its name, by a clock that is behind, may only not repeat one.
-            is_old = after.revision <= last if before else (key, after.revision) in self._seen
-            self._seen.add((key, after.revision))
-            if is_old:
+            last = before.revision if before else 0
+            if after.revision <= last or (key, after.revision) in self._seen:
                 yield f"{key} was at revision {last}, and is at {after.revision}"
-            self._revisions[key] = max(last, after.revision)
+            self._seen.add((key, after.revision))
         yield from (
             f"{key} {one}: a change of state that there may not be" for one in _strange(before, after)
         )
