@@ -10,9 +10,10 @@ import pytest
 
 from paddock.model.identity import next_revision
 from paddock.model.ledger import BucketUse, Ledger
-from paddock.model.operation import SECOND_NS, Action
-from paddock.ports.repository import Put
-from paddock.reconcile.counters import SETTLED_NS
+from paddock.model.operation import Action
+from paddock.ports.repository import Put, WriteConflictError
+from paddock.reconcile import counters
+from paddock.reconcile.counters import mend
 from paddock.reconcile.run import Report
 from tests.fakes import invariants
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paddock.model.node import Node
-
-SETTLED = SETTLED_NS / SECOND_NS
+    from paddock.model.operation import Operation
 
 
 def ledger(world: World) -> Ledger:
@@ -70,7 +70,6 @@ DRIFTS = {
 def test_a_ledger_that_is_right_is_left_alone() -> None:
     world = busy()
     before = ledger(world)
-    world.clock.advance(SETTLED)
     assert world.reconcile() == Report()
     assert ledger(world) == before
 
@@ -80,20 +79,11 @@ def test_a_ledger_that_differs_is_mended_loudly(change: object, caplog: pytest.L
     world = busy()
     drift(world, change(ledger(world)))  # type: ignore[operator]
     assert invariants.at_rest(world) != []
-    world.clock.advance(SETTLED)
     assert world.reconcile().mended == 1
     [told] = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert told.getMessage() == "the ledger differs from the nodes"
     assert invariants.at_rest(world) == []
     assert world.reconcile() == Report()
-
-
-def test_what_changed_a_moment_ago_is_looked_at_later() -> None:
-    world = busy()
-    drift(world, replace(ledger(world), names={}))
-    assert world.reconcile() == Report()
-    world.clock.advance(SETTLED)
-    assert world.reconcile().mended == 1
 
 
 def test_a_create_whose_nodes_are_not_on_record_yet_is_no_drift() -> None:
@@ -102,16 +92,15 @@ def test_a_create_whose_nodes_are_not_on_record_yet_is_no_drift() -> None:
     world.forget(*world.repository.nodes_made_by(operation))
     world.workflows.live.clear()
     before = ledger(world)
-    world.clock.advance(SETTLED)
     world.workflows.unavailable = True
     assert world.reconcile().mended == 0
     assert ledger(world) == before
     # Beside it, a real difference is still found, and the create's part is kept.
     drift(world, replace(before, names={}))
-    world.clock.advance(SETTLED)
     assert world.reconcile().mended == 1
     assert ledger(world).names == before.names
     world.workflows.unavailable = False
+    world.clock.advance(120)
     world.reconcile()
     world.drive_all()
     assert invariants.at_rest(world) == []
@@ -122,22 +111,58 @@ def test_a_create_that_is_on_its_way_meanwhile_is_no_drift() -> None:
     world = World()
     operation, _ = world.create(3)
     world.forget(*world.repository.nodes_made_by(operation))
-    world.clock.advance(SETTLED)
-    read = world.repository.running_operations
+    right = ledger(world)
+    drift(world, replace(right, names={}))
+    before = ledger(world)
+    read = world.repository.operation
+    looks: list[str] = []
 
-    def running() -> Sequence[str]:
-        found = read()
-        world.step("launch", operation.id)
+    def look(operation_id: str) -> Operation | None:
+        found = read(operation_id)
+        if not looks:
+            looks.append(operation_id)
+            world.step("launch", operation.id)
+            world.drive(world.terminate(names=["ondemand-2"])[0])
         return found
 
-    def once() -> Sequence[str]:
-        world.repository.running_operations = running  # type: ignore[method-assign]
-        return read()
-
-    world.repository.running_operations = once  # type: ignore[method-assign]
-    assert world.reconcile().mended == 0
+    world.repository.operation = look  # type: ignore[method-assign]
+    with pytest.raises(WriteConflictError):
+        mend(world.repository, world.clock, before, [])
+    assert looks[0] == operation.id
+    assert world.reconcile().mended == 1
     world.drive_all()
     assert invariants.at_rest(world) == []
+
+
+def test_a_create_counts_however_far_the_index_is_behind_and_however_long_its_request_sleeps(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = busy()
+    operation, _ = world.create(5)
+    world.forget(*world.repository.nodes_made_by(operation)[2:])
+    before = ledger(world)
+    drift(world, replace(before, names={}))
+    monkeypatch.setattr(world.repository, "running_operations", list)
+    world.clock.advance(5 * 3_600)
+    assert mend(world.repository, world.clock, ledger(world), world.nodes())
+    after = ledger(world)
+    assert (after.buckets, after.names) == (before.buckets, before.names)
+    assert after.unrecorded == (operation.id,)
+
+
+def test_creates_that_are_on_record_are_taken_out_before_the_list_is_long(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(counters, "MANY_UNRECORDED", 3)
+    world = World(nodearray(maxCount=20))
+    for _ in range(3):
+        assert world.reconcile().mended == 0
+        world.ready(1)
+    waiting, _ = world.create(1)
+    assert len(ledger(world).unrecorded) == 4
+    assert world.reconcile().mended == 0
+    assert ledger(world).unrecorded == (waiting.id,)
+    assert invariants.always(world) == []
 
 
 def test_a_node_that_a_create_no_longer_has_is_not_counted_while_it_runs() -> None:
@@ -148,7 +173,6 @@ def test_a_node_that_a_create_no_longer_has_is_not_counted_while_it_runs() -> No
     ending, _ = world.terminate(names=["ondemand-1"])
     world.drive(ending)
     drift(world, replace(ledger(world), names={}))
-    world.clock.advance(SETTLED)
     assert world.reconcile().mended == 1
     assert world.operation(operation.id).is_running
     assert ledger(world).names == {"ondemand-": "2"}
@@ -158,7 +182,6 @@ def test_a_node_that_a_create_no_longer_has_is_not_counted_while_it_runs() -> No
 def test_a_change_between_the_look_and_the_mending_wins(caplog: pytest.LogCaptureFixture) -> None:
     world = busy()
     drift(world, replace(ledger(world), names={}))
-    world.clock.advance(SETTLED)
     read, counted = world.repository.nodes, []
 
     def nodes(*arguments: object) -> Sequence[Node]:
@@ -172,7 +195,6 @@ def test_a_change_between_the_look_and_the_mending_wins(caplog: pytest.LogCaptur
     assert world.reconcile() == Report()
     # Nothing was found to be wrong, so nobody is told that it was.
     assert [one for one in caplog.records if one.levelno >= logging.ERROR] == []
-    world.clock.advance(SETTLED)
     assert world.reconcile().mended == 1
 
 
@@ -183,6 +205,5 @@ def test_a_placement_group_that_waits_for_its_deletion_is_no_drift() -> None:
     operation, _ = world.terminate(names=["ondemand-1"])
     world.drive(operation)
     assert ledger(world).placement_groups == {"ondemand/ring": 0}
-    world.clock.advance(SETTLED)
     assert world.reconcile() == Report(failed=1)
     assert ledger(world).placement_groups == {"ondemand/ring": 0}

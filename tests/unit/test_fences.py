@@ -13,6 +13,7 @@ from paddock.errors import NotFound
 from paddock.model.node import NodeStatus
 from paddock.model.operation import Action
 from paddock.ports.repository import Put
+from paddock.service.claims import Change, commit_change
 from paddock.service.clusters import delete_cluster
 from paddock.service.contention import ATTEMPTS
 from paddock.service.operations import find_operation
@@ -147,6 +148,28 @@ def test_a_recording_task_that_sleeps_writes_no_node_that_was_removed_meanwhile(
     assert invariants.at_rest(world) == []
 
 
+@pytest.mark.parametrize("calls", range(1, 9))
+def test_a_recording_task_that_sleeps_writes_none_that_another_has_recorded_and_removed(calls: int) -> None:
+    """It has read that some nodes are missing, and that the create may lack them, before it falls asleep."""
+    world = World()
+    late = unheard(world, lambda: world.create(8, nodeAttributes=OFF))
+    world.forget(*world.nodes()[4:])
+    task = Actor(world, lambda world: world.step("launch", late.id))
+    for _ in range(calls):
+        if not task.has_ended:
+            task.go()
+    # The second time, those that the first removal has recorded.
+    for _ in range(2):
+        world.drive(world.manage(Action.START, names=names(world))[0])
+        world.drive(world.manage(Action.REMOVE, names=names(world))[0])
+    assert world.nodes() == []
+    task.finish()
+    assert world.nodes() == []
+    world.settle()
+    assert world.nodes() == []
+    assert invariants.at_rest(world) == []
+
+
 # Launches.
 
 
@@ -194,6 +217,33 @@ def test_a_writer_whose_claims_were_given_back_does_not_commit(held: int, ahead_
     assert writer.error is not None
     assert invariants.always(world) == []
     assert len(world.held("fast").node_instances) == 10
+
+
+@pytest.mark.parametrize("held", [0, 1])
+def test_a_writer_does_not_commit_where_another_has_just_those_nodes_that_it_claimed_early(held: int) -> None:
+    """What it claims with its commit is still free, so the record that it names is all that can stop it."""
+    world = World()
+    world.ready(30)
+    stored = world.claim("slow", x4c8g=held) if held else None
+    writer = Actor(
+        world, lambda world: world.claim("slow", stored.revision if stored else None, x4c8g=10 + held)
+    )
+    has = stored.held_ids() if stored else set()
+    while not (early := [one for one in world.nodes() if one.virtual_cluster and one.id not in has]):
+        writer.go()
+    world.clock.advance(HOURS)
+    world.reconcile()
+    free = [node for node in world.nodes() if node.id in {one.id for one in early}]
+    assert [node.virtual_cluster for node in free] == [""] * len(early)
+    other = world.claim("fast")
+    after = replace(other, replica_sets={early[0].template_id: len(free)}).with_nodes(free)
+    commit_change(
+        world.repository, world.clock, other, Change(after=after, claimed=free, action="Updated", by="fast")
+    )
+    writer.finish()
+    assert writer.error is not None
+    assert invariants.always(world) == []
+    assert world.held("fast").node_instances.keys() == {node.id for node in free}
 
 
 def forget_tombstones(world: World) -> None:

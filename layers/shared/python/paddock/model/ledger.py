@@ -50,7 +50,8 @@ class Ledger:
 
     ``placement_groups`` counts the nodes that exist in each, active or not, by ``placement_group_key``; 0 is
     a group that has to be deleted in the cloud. ``capacity_failures`` is when the cloud last had too little
-    for a bucket, by the bucket's id, in ns since the epoch.
+    for a bucket, by the bucket's id, in ns since the epoch. ``unrecorded`` are the creates (operation ids)
+    whose nodes count here and may not all be on record yet; the reconciler takes out those that are.
     """
 
     cluster: str
@@ -60,6 +61,7 @@ class Ledger:
     names: dict[str, str] = field(default_factory=dict)
     placement_groups: dict[str, int] = field(default_factory=dict)
     capacity_failures: dict[str, int] = field(default_factory=dict)
+    unrecorded: tuple[str, ...] = ()
 
     def use(self, bucket_id: str) -> BucketUse:
         """The use of a bucket; a bucket that is not mentioned is unused."""

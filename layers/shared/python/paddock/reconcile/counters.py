@@ -7,10 +7,9 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paddock.model.identity import next_revision, revised_at
+from paddock.model.identity import next_revision
 from paddock.model.ledger import BucketUse, placement_group_key
 from paddock.model.names import NameSet
-from paddock.model.operation import SECOND_NS
 from paddock.ports.repository import Put
 
 if TYPE_CHECKING:
@@ -18,13 +17,15 @@ if TYPE_CHECKING:
 
     from paddock.model.ledger import Ledger
     from paddock.model.node import Node
+    from paddock.model.operation import Operation
     from paddock.ports.clock import Clock
     from paddock.ports.repository import Repository
 
 logger = logging.getLogger(__name__)
 
-# The list of running operations lags a little behind: only for what is older is it complete.
-SETTLED_NS = 120 * SECOND_NS
+
+# Some 2 kB of the ledger: only then it is worth a write to take out those that are recorded by now.
+MANY_UNRECORDED = 50
 
 
 def recounted(ledger: Ledger, nodes: Collection[Node]) -> Ledger:
@@ -59,23 +60,26 @@ def recounted(ledger: Ledger, nodes: Collection[Node]) -> Ledger:
 def mend(repository: Repository, clock: Clock, ledger: Ledger, nodes: Sequence[Node]) -> bool:
     """Mend a ledger that its nodes, read after it, do not bear out; tells whether it had to be.
 
-    A create stands in the ledger before its nodes do, so a difference is looked at more closely: the nodes of
-    creates that run and have not launched count as planned, and a ledger that has just changed is left to a
-    later run. It is written on condition that nothing has changed it since; with every node that begins or
-    ceases to count, something would have.
+    A create stands in the ledger before its nodes do, so the nodes of creates that are ``unrecorded`` count
+    as planned. The ledger is written on condition that nothing has changed it since it was read: whatever
+    plans or removes a node, or lets it begin or cease to count, changes it.
     """
-    if recounted(ledger, nodes) == ledger or clock.now() - revised_at(ledger.revision) < SETTLED_NS:
+    is_long = len(ledger.unrecorded) >= MANY_UNRECORDED
+    if recounted(ledger, nodes) == ledger and not is_long:
         return False
-    planned = _planned_nodes(repository, ledger)
+    pending = _pending(repository, ledger)
     # Read after the operations: what one of them planned no longer is on record now.
     existing = repository.nodes(ledger.cluster)
-    known = {node.id for node in existing}
-    every = [*existing, *(node for node in planned if node.id not in known)]
-    mended = recounted(ledger, every)
-    if mended == ledger:
+    on_record = {node.id for node in existing}
+    planned = (node for operation in pending for node in operation.planned_nodes())
+    counted = recounted(ledger, [*existing, *(node for node in planned if node.id not in on_record)])
+    if counted == ledger and not is_long:
         return False
     revision = next_revision(clock.now(), ledger.revision)
-    repository.commit(Put(replace(mended, revision=revision), was=ledger))
+    mended = replace(counted, unrecorded=tuple(operation.id for operation in pending), revision=revision)
+    repository.commit(Put(mended, was=ledger))
+    if counted == ledger:
+        return False
     # Before that was written, the nodes may have been read later than the ledger, and nothing be wrong.
     logger.error(
         "the ledger differs from the nodes",
@@ -84,12 +88,6 @@ def mend(repository: Repository, clock: Clock, ledger: Ledger, nodes: Sequence[N
     return True
 
 
-def _planned_nodes(repository: Repository, ledger: Ledger) -> list[Node]:
-    running = (repository.operation(one) for one in repository.running_operations())
-    return [
-        node
-        for operation in running
-        if operation is not None and operation.may_lack_records
-        if (operation.cluster, operation.cluster_uid) == (ledger.cluster, ledger.cluster_uid)
-        for node in operation.planned_nodes()
-    ]
+def _pending(repository: Repository, ledger: Ledger) -> list[Operation]:
+    found = (repository.operation(identity) for identity in ledger.unrecorded)
+    return [operation for operation in found if operation is not None and operation.may_lack_records]

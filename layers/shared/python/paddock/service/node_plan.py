@@ -103,7 +103,9 @@ class NodePlan:
     def writes(self, operation: Operation, earlier: Request | None = None) -> list[Write]:
         """What must be written together, so that the nodes are counted, named and on record; at most four."""
         revision = next_revision(self._now, self._before.revision)
-        after = replace(self.ledger, names=self._names.to_document(), revision=revision)
+        unrecorded = (*self.ledger.unrecorded, *([operation.id] if operation.total else ()))
+        names = self._names.to_document()
+        after = replace(self.ledger, names=names, unrecorded=unrecorded, revision=revision)
         return [Check(self._cluster), Put(after, was=self._before), *record_operation(operation, earlier)]
 
     def add(self, line: NodeSet) -> Added:
