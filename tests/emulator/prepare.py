@@ -97,7 +97,9 @@ def install(environment: Path, requirements: Path) -> None:
             said.append(line)
             if package := re.match(r"Collecting ([\w.-]+)|Requirement already satisfied: ([\w.-]+)", line):
                 found.add(package[1] or package[2])
-                tell(f"paddock: package {min(len(found), wanted)} of {wanted}: {package[1] or package[2]}")
+                tell(
+                    f"paddock: package {min(len(found), wanted)} of at most {wanted}: {package[1] or package[2]}"
+                )
             elif line.startswith("Installing collected packages"):
                 tell("paddock: installing them")
     tell("")
