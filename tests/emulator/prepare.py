@@ -96,10 +96,9 @@ def install(environment: Path, requirements: Path) -> None:
         for line in pip.stdout:
             said.append(line)
             if package := re.match(r"Collecting ([\w.-]+)|Requirement already satisfied: ([\w.-]+)", line):
-                found.add(package[1] or package[2])
-                tell(
-                    f"paddock: package {min(len(found), wanted)} of at most {wanted}: {package[1] or package[2]}"
-                )
+                name = package[1] or package[2]
+                found.add(name)
+                tell(f"paddock: package {min(len(found), wanted)} of at most {wanted}: {name}")
             elif line.startswith("Installing collected packages"):
                 tell("paddock: installing them")
     tell("")
