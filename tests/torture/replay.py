@@ -53,6 +53,13 @@ class Replay:
         self._thread.join()
         self._read_all()
 
+    def close(self) -> None:
+        """Follow no more, and close the file that keeps what was judged."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join()
+        self._trace.close()
+
     def _follow(self) -> None:
         while not self._stop.wait(BETWEEN_READS_SECONDS):
             # The store may be paused.

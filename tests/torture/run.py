@@ -77,6 +77,7 @@ def torture(seconds: float, seed: int, directory: Path, fault: str = "") -> Find
         times = run.times()
         _make_clusters(run, times)
         replay = Replay(run)
+        stack.callback(replay.close)
         if has_stream:
             replay.start()
         run.weather.touch()
