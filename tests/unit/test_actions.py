@@ -12,6 +12,7 @@ from paddock.model.operation import SECOND_NS, Action, OperationState
 from paddock.model.usage import HOUR_NS
 from paddock.service.manage_nodes import retry_failed
 from tests.fakes import invariants
+from tests.fakes.actors import Actor
 from tests.fakes.ec2 import ANSWER_LOST
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
 
@@ -166,6 +167,24 @@ def test_a_start_that_never_succeeds_is_stopped_again_and_not_ended(world: World
     done(world, Action.DEALLOCATE, node)
     world.ec2.configure(boot_seconds=1e9)
     assert done(world, Action.START, node).state is OperationState.FAILED
+    world.drive_all()
+    assert only(world).status is NodeStatus.DEALLOCATED
+    assert state_of(world, node.instance_id) == "stopped"
+
+
+def test_a_start_by_a_clock_that_is_behind_ends_no_instance_that_was_stopped(world: World) -> None:
+    """It was Ready at a time that the start's clock has not reached."""
+    operation, _ = world.create(1)
+    world.step("launch", operation.id)
+    world.clock.advance(60)
+    Actor(world, lambda world: world.step("poll", operation.id), ahead_seconds=1_200).finish()
+    world.drive(operation)
+    node = only(world)
+    done(world, Action.DEALLOCATE, node)
+    world.ec2.configure(boot_seconds=1e9)
+    start, _ = world.manage(Action.START, ids=[node.id])
+    assert start.start_time < node.ready_at
+    assert world.drive(start).state is OperationState.FAILED
     world.drive_all()
     assert only(world).status is NodeStatus.DEALLOCATED
     assert state_of(world, node.instance_id) == "stopped"

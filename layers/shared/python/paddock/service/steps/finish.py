@@ -195,17 +195,17 @@ def _abandon(repository: Repository, workflows: Workflows, clock: Clock, operati
     Answers their ids, the same when the task is run again.
     """
     stuck = _unfinished(nodes_of(repository, operation), operation)
-    stopped = [node for node in stuck if _was_stopped(node, operation)]
-    launched = [node for node in stuck if not _was_stopped(node, operation)]
+    stopped = [node for node in stuck if _was_stopped(node)]
+    launched = [node for node in stuck if not _was_stopped(node)]
     abandoned = _clean_up(repository, workflows, clock, operation, Action.TERMINATE, launched)
     if operation.action is Action.START:
         abandoned += _clean_up(repository, workflows, clock, operation, Action.DEALLOCATE, stopped)
     return abandoned
 
 
-def _was_stopped(node: Node, operation: Operation) -> bool:
-    """Whether the node has an instance that was Ready once, before this operation."""
-    return bool(node.instance_id) and 0 < node.ready_at < operation.start_time
+def _was_stopped(node: Node) -> bool:
+    """Whether the node that is on its way has an instance that was Ready once, so before this operation."""
+    return bool(node.instance_id and node.ready_at)
 
 
 def _clean_up(
