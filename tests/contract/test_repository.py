@@ -285,6 +285,7 @@ def test_what_is_not_there_is_not_found(repository: Repository) -> None:
         repository.nodes_by_id("demo", []),
         repository.requests("r"),
         repository.running_operations(),
+        repository.virtual_cluster_ids(),
         repository.usage_intervals("demo", 0),
     ):
         assert list(found) == []
@@ -579,6 +580,7 @@ def test_a_deleted_virtual_cluster_is_remembered_but_not_listed(repository: Repo
     found, after = repository.virtual_clusters()
     assert [one.id for one in found] == ["a", "c"]
     assert after is None
+    assert repository.virtual_cluster_ids() == ["a", "c"]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7, 8, 100, None])

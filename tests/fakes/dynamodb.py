@@ -173,6 +173,10 @@ class FakeDynamoDb:
         start: Item | None = query.get("ExclusiveStartKey")
         with self._lock:
             page, last = self._page(query, _key(start, "Query") if start else None)
+        if "FilterExpression" in query:
+            # What it leaves out was read, and charged, all the same.
+            assert query["FilterExpression"] == "attribute_not_exists(expiresAt)"
+            page = [item for item in page if "expiresAt" not in item]
         return {"Items": page, **({"LastEvaluatedKey": last} if last else {})}
 
     def _page(self, query: dict[str, Any], after: _Key | None) -> tuple[list[Item], Item | None]:

@@ -115,6 +115,9 @@ class FakeRepository:
     def virtual_cluster(self, virtual_cluster_id: str) -> VirtualCluster | None:
         return self._get(VirtualCluster, keys.virtual_cluster(virtual_cluster_id))
 
+    def virtual_cluster_ids(self) -> Sequence[str]:
+        return [one.id for one in self._query(VirtualCluster, keys.VIRTUAL_CLUSTERS) if not one.deleted]
+
     def virtual_clusters(
         self, limit: int | None = None, after: str = ""
     ) -> tuple[Sequence[VirtualCluster], str | None]:

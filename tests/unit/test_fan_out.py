@@ -9,6 +9,7 @@ import pytest
 
 from paddock.adapters.sqs import SqsParts, parse_part
 from paddock.model.node import NodeStatus
+from paddock.model.virtual_cluster import VirtualCluster
 from paddock.ports.parts import Part
 from paddock.reconcile.fan_out import fan_out
 from paddock.reconcile.run import Report, reconcile
@@ -37,6 +38,54 @@ def test_each_running_operation_and_each_cluster_is_a_part() -> None:
     world.drive(ended)
     running, _ = world.create(1)
     assert sent(world) == [Part(operation_id=running.id), Part(cluster=CLUSTER), Part(cluster="second")]
+
+
+def test_each_virtual_cluster_is_a_part_whether_it_lacks_nodes_or_not() -> None:
+    world = World()
+    world.ready(2)
+    world.claim("complete", x4c8g=2)
+    world.claim("gone")
+    world.release("gone")
+    operation = world.operation(world.want("unmet", x4c8g=1).operation_id)
+    assert sent(world) == [
+        Part(operation_id=operation.id),
+        Part(virtual_cluster="complete"),
+        Part(virtual_cluster="unmet"),
+        Part(cluster=CLUSTER),
+    ]
+
+
+def test_a_run_reads_each_virtual_cluster_as_often_whatever_the_number_of_clusters(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = World()
+    world.ready(6)
+    for number in range(3):
+        world.claim(f"v{number}", x4c8g=2)
+    read: list[str] = []
+    by_key, by_query = world.repository._get, world.repository._query
+
+    def counted_get(kind: Any, key: Any) -> Any:
+        found = by_key(kind, key)
+        if isinstance(found, VirtualCluster):
+            read.append(found.id)
+        return found
+
+    def counted_query(kind: Any, *given: Any, **named: Any) -> Any:
+        found = by_query(kind, *given, **named)
+        if kind is VirtualCluster:
+            read.extend(one.id for one in found)
+        return found
+
+    monkeypatch.setattr(world.repository, "_get", counted_get)
+    monkeypatch.setattr(world.repository, "_query", counted_query)
+    assert world.reconcile() == Report()
+    alone = sorted(read)
+    read.clear()
+    for number in range(5):
+        world.put({"nodearrays": [nodearray()]}, name=f"other{number}")
+    assert world.reconcile() == Report()
+    assert sorted(read) == alone
 
 
 def test_while_ec2_is_away_all_that_is_known_is_sent() -> None:

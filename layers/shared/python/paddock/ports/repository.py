@@ -151,6 +151,9 @@ class Repository(Protocol):
     def virtual_cluster(self, virtual_cluster_id: str) -> VirtualCluster | None:
         """The virtual cluster of this id; a deleted one that is still remembered included."""
 
+    def virtual_cluster_ids(self) -> Sequence[str]:
+        """The ids of all virtual clusters but deleted ones, in order; also where a record cannot be read."""
+
     def virtual_clusters(
         self, limit: int | None = None, after: str = ""
     ) -> tuple[Sequence[VirtualCluster], str | None]:

@@ -1,8 +1,4 @@
-"""Claims: virtual clusters and nodes are compared with each other, and what does not agree is repaired.
-
-A node that names a virtual cluster which does not have it is given back. A virtual cluster that has a node
-which is gone, or does not name it, loses it, in a new revision; that is a bug, and others take its place.
-"""
+"""Claims: a node that names a virtual cluster which does not have it is given back."""
 
 from __future__ import annotations
 
@@ -10,7 +6,7 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from paddock.ports.repository import WriteConflictError
-from paddock.service.claims import is_member, release_unconfirmed, repair_members
+from paddock.service.claims import release_unconfirmed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,21 +35,3 @@ def release_stale_claims(repository: Repository, clock: Clock, nodes: Sequence[N
     if conflicts:
         raise conflicts[0]
     return released
-
-
-def repair_virtual_clusters(repository: Repository, clock: Clock, cluster: str, nodes: Sequence[Node]) -> int:
-    """Take out of a cluster's virtual clusters what is not their own; answers how many nodes that were.
-
-    These are the cluster's nodes as they were a moment ago; what looks wrong by them is looked at again.
-    """
-    by_id = {node.id: node for node in nodes}
-    repaired = 0
-    for one in repository.virtual_clusters()[0]:
-        if one.cluster == cluster:
-            suspects = [
-                member
-                for member in one.node_instances
-                if member not in by_id or not is_member(one, by_id[member])
-            ]
-            repaired += repair_members(repository, clock, one.id, suspects) if suspects else 0
-    return repaired

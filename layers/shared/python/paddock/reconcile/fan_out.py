@@ -1,7 +1,8 @@
-"""Fan out: a run is one part for each running operation, unmet virtual cluster, and cluster.
+"""Fan out: a run is one part for each running operation, virtual cluster, and cluster.
 
 Parts are done side by side and each by itself, so a slow or broken one stops no other, and the run takes no
-longer with a thousand clusters.
+longer with a thousand clusters. What a run reads grows with the number of clusters and of virtual clusters,
+and not with their product: each virtual cluster is read by its own part alone.
 """
 
 from __future__ import annotations
@@ -57,7 +58,7 @@ def fan_out(repository: Repository, compute: Compute, parts: Parts) -> int:
     clusters = repository.cluster_names()
     known = [
         *(Part(operation_id=one) for one in operations),
-        *(Part(virtual_cluster=one) for one in repository.unmet_virtual_clusters()),
+        *(Part(virtual_cluster=one) for one in repository.virtual_cluster_ids()),
         *(Part(cluster=name) for name in clusters),
     ]
     parts.send(known)

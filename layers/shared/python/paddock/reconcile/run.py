@@ -19,7 +19,7 @@ from paddock.errors import (
     WorkflowsUnavailable,
 )
 from paddock.ports.repository import WriteConflictError
-from paddock.reconcile.claims import release_stale_claims, repair_virtual_clusters
+from paddock.reconcile.claims import release_stale_claims
 from paddock.reconcile.counters import mend
 from paddock.reconcile.expire import expire, is_stuck
 from paddock.reconcile.idle import end_idle
@@ -30,6 +30,7 @@ from paddock.reconcile.orphans import end_orphans
 from paddock.reconcile.outlived import end_outlived
 from paddock.reconcile.resume import resume
 from paddock.reconcile.stop import stop_started
+from paddock.service.claims import repair_members
 from paddock.service.healing import heal
 from paddock.service.placement_groups import delete_empty_groups
 from paddock.service.steps.outcome import Next
@@ -87,6 +88,8 @@ def reconcile(
     if part.virtual_cluster:
         with _step("virtual cluster", report, part):
             report.healed += heal(repository, workflows, clock, part.virtual_cluster) is not None
+        with _step("virtual cluster's nodes", report, part):
+            report.mended += repair_members(repository, clock, part.virtual_cluster)
     if part.cluster:
         _reconcile_cluster(repository, compute, workflows, clock, part, report)
     return report
@@ -149,8 +152,6 @@ def _reconcile_cluster(
             report.orphans += end_orphans(repository, compute, clock, cluster, instances, nodes)
     with _step("claims", report, part):
         report.released += release_stale_claims(repository, clock, nodes)
-    with _step("virtual clusters' nodes", report, part):
-        report.mended += repair_virtual_clusters(repository, clock, cluster, nodes)
     with _step("left-over nodes", report, part):
         forget_left_over(repository, clock, cluster, nodes)
     with _step("idle nodes", report, part):

@@ -33,7 +33,7 @@ from paddock.ports.repository import MAX_WRITES, Put, WriteConflictError
 from paddock.service.contention import commit_each, until_won
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from paddock.model.virtual_cluster import VirtualCluster
     from paddock.ports.clock import Clock
@@ -149,21 +149,21 @@ def release_unconfirmed(repository: Repository, clock: Clock, name: str, nodes: 
     return len(stale)
 
 
-def repair_members(repository: Repository, clock: Clock, name: str, suspects: Collection[str]) -> int:
-    """Take those of these members out of a virtual cluster that are not its own; answers how many that are.
+def repair_members(repository: Repository, clock: Clock, name: str) -> int:
+    """Take those members out of a virtual cluster that are not its own; answers how many that are.
 
-    Its record is read before the nodes. What it has was claimed before, so a node that does not bear its
-    claim is not its own, unless the record has changed since, which the write finds out.
+    That is a bug, and others take their place. Its record is read before the nodes. What it has was claimed
+    before, so a node that does not bear its claim is not its own, unless the record has changed since, which
+    the write finds out.
     """
 
     def attempt() -> tuple[int, str]:
         stored = repository.virtual_cluster(name)
-        if stored is None or stored.deleted:
+        if stored is None or not stored.node_instances:
             return 0, ""
-        members = stored.node_instances.keys() & set(suspects)
-        nodes = repository.nodes_by_id(stored.cluster, members) if members else ()
-        own = {node.id for node in nodes if is_member(stored, node)}
-        wrong = sorted(members - own)
+        nodes = repository.nodes_by_id(stored.cluster, stored.node_instances.keys())
+        own = {node.id for node in nodes if stored.is_claimant_of(node) and node.is_usable}
+        wrong = sorted(stored.node_instances.keys() - own)
         if not wrong:
             return 0, ""
         now = clock.now()
@@ -186,11 +186,6 @@ def repair_members(repository: Repository, clock: Clock, name: str, suspects: Co
         # Only now is it certain that this was no look at a record that has changed since.
         logger.error("virtual cluster repaired", extra={"virtual_cluster": name, "reason": reason})
     return repaired
-
-
-def is_member(one: VirtualCluster, node: Node) -> bool:
-    """Whether a node that the virtual cluster has is its own: bears its claim, and can serve."""
-    return one.is_claimant_of(node) and node.is_usable
 
 
 def _why_wrong(node: Node | None) -> str:

@@ -105,13 +105,7 @@ class DynamoDbRepository:
 
     def cluster_names(self) -> Sequence[str]:
         """See ``Repository.cluster_names``."""
-        pages = self._pages(
-            KeyConditionExpression="pk = :pk",
-            ExpressionAttributeValues={":pk": {"S": keys.CLUSTERS}},
-            ProjectionExpression="sk",
-            ConsistentRead=True,
-        )
-        return [item["sk"]["S"] for page in pages for item in page["Items"]]
+        return list(self._sort_keys(keys.CLUSTERS))
 
     def ledger(self, cluster: str) -> Ledger | None:
         """See ``Repository.ledger``."""
@@ -176,6 +170,13 @@ class DynamoDbRepository:
     def virtual_cluster(self, virtual_cluster_id: str) -> VirtualCluster | None:
         """See ``Repository.virtual_cluster``."""
         return self._get(VirtualCluster, keys.virtual_cluster(virtual_cluster_id))
+
+    def virtual_cluster_ids(self) -> Sequence[str]:
+        """See ``Repository.virtual_cluster_ids``."""
+        # Of virtual clusters, only what is left of deleted ones expires.
+        return list(
+            self._sort_keys(keys.VIRTUAL_CLUSTERS, FilterExpression="attribute_not_exists(expiresAt)")
+        )
 
     def virtual_clusters(
         self, limit: int | None = None, after: str = ""
@@ -265,6 +266,16 @@ class DynamoDbRepository:
             KeyConditionExpression=condition, ExpressionAttributeValues=values, ConsistentRead=True, **paging
         )
         return (from_item(kind, item) for page in pages for item in page["Items"])
+
+    def _sort_keys(self, pk: str, **filters: Any) -> Iterator[str]:
+        pages = self._pages(
+            KeyConditionExpression="pk = :pk",
+            ExpressionAttributeValues={":pk": {"S": pk}},
+            ProjectionExpression="sk",
+            ConsistentRead=True,
+            **filters,
+        )
+        return (item["sk"]["S"] for page in pages for item in page["Items"])
 
     def _pages(self, **query: Any) -> Iterator[Any]:
         while True:
