@@ -3,21 +3,23 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 
-from paddock.errors import NotFound
+from paddock.errors import DuplicateRequest, NotFound
 from paddock.model.node import NodeStatus
-from paddock.model.operation import Action
+from paddock.model.operation import Action, Operation
 from paddock.ports.repository import Put
 from paddock.service.claims import Change, commit_change
 from paddock.service.clusters import delete_cluster
 from paddock.service.contention import ATTEMPTS
+from paddock.service.observation import failed
 from paddock.service.operations import find_operation
 from paddock.service.read_nodes import list_nodes
+from paddock.service.settling import forget_failed
 from tests.fakes import invariants
 from tests.fakes.actors import Actor, crash_before
 from tests.fakes.transactions import make_transactions_small
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from paddock.model.node import Node
-    from paddock.model.operation import Operation
 
 HOURS = 3_600
 OFF = {"StartAutomatically": False}
@@ -170,6 +171,23 @@ def test_a_recording_task_that_sleeps_writes_none_that_another_has_recorded_and_
     assert invariants.at_rest(world) == []
 
 
+def test_a_node_that_failed_is_forgotten_only_once_its_create_is_on_record() -> None:
+    world = World()
+    late = unheard(world, lambda: world.create(2))
+    first, second = world.nodes()
+    world.repository.commit(Put(failed(first, "lost", world.clock.now()), was=first))
+    right = world.repository.ledger(CLUSTER)
+    assert right is not None
+    uncounted = replace(right.without_active([first]), revision=right.revision + 1)
+    world.repository.commit(Put(uncounted, was=right))
+    world.forget(second)
+    forget_failed(world.repository, world.clock, CLUSTER, [first.id])
+    assert [node.id for node in world.nodes()] == [second.id]
+    world.drive(late)
+    assert [node.id for node in world.nodes()] == [second.id]
+    assert invariants.at_rest(world) == []
+
+
 # Launches.
 
 
@@ -190,6 +208,51 @@ def test_a_launch_that_sleeps_until_its_operation_has_ended_gives_no_node_an_ins
     world.clock.advance(HOURS)
     world.settle()
     assert world.alive() == set()
+    assert invariants.at_rest(world) == []
+
+
+def test_a_node_that_gets_its_instance_after_it_was_judged_to_have_none_is_not_removed() -> None:
+    """Its create has ended, and so the end of the node waits for no launch; then the launch wakes up."""
+    world = World(nodearray(maxCount=1))
+    operation, _ = world.create(1)
+    launching = Actor(world, lambda world: world.step("launch", operation.id))
+    while world.operation(operation.id).batch is None:
+        launching.go()
+    world.clock.advance(HOURS)
+    ending, _ = world.terminate(names=["ondemand-1"])
+    world.step("finish", operation.id)
+    assert not world.operation(operation.id).is_running
+    removing = Actor(world, lambda world: world.step("poll", ending.id))
+    while removing.next_call != ("repository", "ledger"):
+        removing.go()
+    launching.finish()
+    removing.finish()
+    assert {node.instance_id for node in world.nodes()} == world.alive() != set()
+    world.settle()
+    assert world.nodes() == []
+    assert world.alive() == set()
+    assert invariants.at_rest(world) == []
+
+
+def test_a_launch_that_sleeps_gives_nothing_to_a_node_that_another_operation_launches_by_then() -> None:
+    """The other one's own call brings the node its instance; the first one's are nobody's, and end."""
+    world = World(nodearray(maxCount=2))
+    operation, _ = world.create(2)
+    task = Actor(world, lambda world: world.step("launch", operation.id))
+    while world.operation(operation.id).batch is None:
+        task.go()
+    world.clock.advance(5 * HOURS)
+    world.reconcile()
+    again, _ = world.manage(Action.START, names=["ondemand-1", "ondemand-2"])
+    task.finish()
+    assert [(node.launcher, node.counted, node.instance_id) for node in world.nodes()] == [
+        (again.id, True, "")
+    ] * 2
+    world.drive(again)
+    assert {node.status for node in world.nodes()} == {NodeStatus.READY}
+    world.clock.advance(HOURS)
+    world.settle()
+    assert world.alive() == {node.instance_id for node in world.nodes()}
     assert invariants.at_rest(world) == []
 
 
@@ -281,6 +344,19 @@ def test_members_that_are_not_its_own_leave_a_virtual_cluster_and_the_history_sa
     assert lost.id in told.message
     world.settle()
     assert invariants.always(world) == []
+
+
+def test_a_virtual_cluster_that_no_node_knows_of_is_emptied_though_it_lacks_none() -> None:
+    world = World()
+    world.ready(2)
+    world.claim("a", x4c8g=2)
+    for node in world.nodes():
+        corrupt(world, node, "")
+    assert world.reconcile().mended == 2
+    assert world.held("a").node_instances == {}
+    world.settle()
+    assert len(world.held("a").node_instances) == 2
+    assert invariants.at_rest(world) == []
 
 
 # Names.
@@ -468,4 +544,100 @@ def test_a_virtual_cluster_that_is_made_again_gets_nothing_of_its_predecessor(
     assert len(held) == 3
     assert not held & first.held_ids()
     assert len(world.alive()) == (3 if terminate else 5)
+    assert invariants.at_rest(world) == []
+
+
+# Records that were written before clusters and virtual clusters had uids.
+
+
+def as_written_before(world: World) -> World:
+    """Take the uids out of every record."""
+    uids = {"uid", "cluster_uid", "virtual_cluster_uid"}
+    for record in [*world.repository._records.values()]:
+        old = {field.name: "" for field in fields(record) if field.name in uids}
+        if isinstance(record, Operation):
+            groups = tuple(replace(group, virtual_cluster_uid="") for group in record.groups)
+            old |= {"groups": groups}  # type: ignore[dict-item]
+        world.forget(record)
+        world.plant(replace(record, **old))  # type: ignore[arg-type]
+    return world
+
+
+def test_what_was_written_before_goes_on_as_it_was() -> None:
+    world = World()
+    operation = world.drive(world.create(2, request_id="r")[0])
+    world.want("a", x4c8g=3)
+    as_written_before(world).settle()
+    assert len(world.held("a").node_instances) == 3
+    world.ec2.end(world.nodes()[0].instance_id)
+    world.clock.advance(HOURS)
+    world.settle()
+    assert len(world.held("a").node_instances) == 3
+    for found in (
+        list_nodes(world.repository, CLUSTER, operation.id, None),
+        list_nodes(world.repository, CLUSTER, None, "r"),
+    ):
+        assert found[1] == world.operation(operation.id)
+    assert find_operation(world.repository, "r") is not None
+    with pytest.raises(DuplicateRequest):
+        world.create(1, request_id="r")
+    assert invariants.at_rest(world) == []
+
+
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_the_nodes_of_a_virtual_cluster_that_was_written_before_end_with_it(*, has_begun: bool) -> None:
+    world = World()
+    world.ready(3)
+    world.claim("a", x4c8g=2)
+    if has_begun:
+        request = Actor(world, lambda world: world.release("a", terminate=True))
+        while world.repository.virtual_clusters()[0]:
+            request.go()
+        request.go(crash_before)
+        [ending] = [one for one in invariants.operations(world) if one.action is Action.TERMINATE]
+        # Operations named the virtual cluster's id then.
+        world.forget(ending)
+        world.plant(replace(ending, takes_from="a"))
+        as_written_before(world)
+    else:
+        as_written_before(world)
+        world.release("a", terminate=True)
+    world.settle()
+    assert len(world.nodes()) == 1
+    assert len(world.alive()) == 1
+    assert invariants.at_rest(world) == []
+
+
+def test_what_was_written_before_gets_nothing_of_what_bears_the_name_later() -> None:
+    world = World()
+    world.drive(world.create(1, request_id="r")[0])
+    world.drive(world.terminate(names=["ondemand-1"])[0])
+    unmet = replace(world.claim("a"), replica_sets={"4c8g": 2}, provision=True)
+    world.repository.commit(Put(replace(unmet, revision=unmet.revision + 1), was=world.held("a")))
+    as_written_before(world)
+    again(world)
+    world.ready(2)
+    for _ in range(30):
+        world.clock.advance(60)
+        world.reconcile()
+        world.drive_all()
+    assert not world.held("a").held_ids()
+    assert [node.virtual_cluster for node in world.nodes()] == ["", ""]
+    with pytest.raises(NotFound):
+        list_nodes(world.repository, CLUSTER, None, "r")
+    # Nor does a deletion that sleeps end the nodes of a virtual cluster of the same id.
+    world.want("a", world.held("a").revision, x4c8g=2)
+    world.settle()
+    as_written_before(world)
+    dying = Actor(world, lambda world: world.release("a", terminate=True))
+    while world.repository.virtual_clusters()[0]:
+        dying.go()
+    for node in world.nodes():
+        [current] = world.repository.nodes_by_id(CLUSTER, [node.id])
+        world.repository.commit(Put(current.given_back_at(world.clock.now()), was=current))
+    world.claim("a", x4c8g=2)
+    dying.finish()
+    world.settle()
+    assert len(world.held("a").node_instances) == 2
+    assert len(world.alive()) == 2
     assert invariants.at_rest(world) == []

@@ -158,6 +158,11 @@ class Node:
         """The node type that virtual clusters know this node by."""
         return self.spec.template_id
 
+    @property
+    def claim(self) -> str:
+        """Which virtual cluster claimed it, as that one's ``claim`` tells; empty for none."""
+        return self.virtual_cluster_uid or self.virtual_cluster
+
     def claimed_by(self, virtual_cluster: str, uid: str, now: int) -> Node:
         """The node claimed for a virtual cluster, or for none."""
         return replace(

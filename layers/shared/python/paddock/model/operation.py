@@ -127,8 +127,8 @@ class Operation:
     the definition's order and as they were when the nodes were asked for. ``node_ids`` (a ``NameSet``
     document) are the nodes of any other action. ``total`` counts the nodes it is about; ``errors`` holds a
     reason for each that cannot be changed now. ``forced``: neither KeepAlive nor a virtual cluster holds
-    nodes back, and ``reason`` says why Paddock began it by itself. ``takes_from`` is the uid of a virtual
-    cluster that does not, and ``EVERY_VIRTUAL_CLUSTER`` says that none does.
+    nodes back, and ``reason`` says why Paddock began it by itself. ``takes_from`` is the ``claim`` of a
+    virtual cluster that does not, and ``EVERY_VIRTUAL_CLUSTER`` says that none does.
     ``recorded``: every node of a create has been written down. It is set once, and before that none of them
     is removed; so a record that is not there afterwards was removed, and nobody may write it again.
     ``not_before``: until then it leaves instances alone. ``awaited`` are operations that launched nodes of

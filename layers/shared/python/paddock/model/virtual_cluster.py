@@ -111,6 +111,11 @@ class VirtualCluster:
         """Ids of all nodes that it holds: assigned ones, and those that are being launched for it."""
         return {*self.node_instances, *(one for ids in self.pending_ids().values() for one in ids)}
 
+    @property
+    def claim(self) -> str:
+        """What its nodes bear: its uid, or its id where it was written before virtual clusters had one."""
+        return self.uid or self.id
+
     def is_claimant_of(self, node: Node) -> bool:
         """Whether the node bears its claim, and not that of another of the same id."""
         return (node.virtual_cluster, node.virtual_cluster_uid) == (self.id, self.uid)

@@ -45,7 +45,7 @@ def _require_free(node: Node, operation: Operation) -> None:
     # A node that nothing at all could take away would keep its cluster for ever.
     if operation.action in ENDING - {Action.REMOVE} and node.keep_alive:
         raise RefusedError("KeepAlive must be false")
-    is_meant = operation.takes_from and operation.takes_from == node.virtual_cluster_uid
+    is_meant = operation.takes_from and operation.takes_from == node.claim
     may_take = is_meant or operation.takes_from == EVERY_VIRTUAL_CLUSTER
     if operation.action in ENDING | {Action.REIMAGE} and node.virtual_cluster and not may_take:
         raise RefusedError(

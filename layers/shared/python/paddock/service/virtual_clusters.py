@@ -163,7 +163,7 @@ def delete_virtual_cluster(
         gone = tombstone(current.id, current.cluster, now, current.revision)
         ending = [node.id for node in nodes if terminate and not node.keep_alive]
         operation = new_operation(
-            now, current.cluster, new_operation_id(now), Action.TERMINATE, ending, takes_from=current.uid
+            now, current.cluster, new_operation_id(now), Action.TERMINATE, ending, takes_from=current.claim
         )
         operation = replace(operation, cluster_uid=current.cluster_uid)
         repository.commit(
