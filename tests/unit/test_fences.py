@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from paddock.errors import DuplicateRequest, NotFound
+from paddock.errors import DuplicateRequest, InsufficientNodes, NotFound
 from paddock.model.node import NodeStatus
 from paddock.model.operation import Action, Operation
 from paddock.ports.repository import Put
@@ -544,6 +544,22 @@ def test_a_virtual_cluster_that_is_made_again_gets_nothing_of_its_predecessor(
     assert len(held) == 3
     assert not held & first.held_ids()
     assert len(world.alive()) == (3 if terminate else 5)
+    assert invariants.at_rest(world) == []
+
+
+def test_nodes_that_end_with_a_virtual_cluster_are_not_free_for_the_next_one_of_its_id() -> None:
+    world = World()
+    world.ready(2)
+    world.claim("a", x4c8g=2)
+    dying = Actor(world, lambda world: world.release("a", terminate=True))
+    while world.repository.virtual_clusters()[0]:
+        dying.go()
+    dying.go(crash_before)
+    with pytest.raises(InsufficientNodes):
+        world.claim("a", x4c8g=2)
+    world.settle()
+    assert world.nodes() == []
+    assert world.alive() == set()
     assert invariants.at_rest(world) == []
 
 
