@@ -55,20 +55,20 @@ def for_architecture(template: str, architecture: str) -> str:
     return changed
 
 
-def build() -> str:
+def build(directory: Path = DIRECTORY) -> str:
     """Build, and return the processor that it was built for. Raises CalledProcessError."""
     architecture = ARCHITECTURES[platform.machine().lower()]
-    source = stage(DIRECTORY / "source")
+    source = stage(directory / "source")
     template = source / "template.yaml"
     template.write_text(for_architecture(template.read_text(), architecture))
     command = [str(Path(sys.executable).with_name("sam")), "build", "--template-file", str(template)]
-    command += ["--base-dir", str(source), "--build-dir", str(BUILT.parent)]
+    command += ["--base-dir", str(source), "--build-dir", str(directory / "build")]
     # What the layer's Makefile reads: pip of this Python fetches wheels for the runtime's.
     environment = {k: v for k, v in os.environ.items() if k != "LAYER_TARGET"} | {
         "HOST_PYTHON": sys.executable,
         "SAM_CLI_TELEMETRY": "0",
     }
-    log = DIRECTORY / "build.log"
+    log = directory / "build.log"
     with log.open("w") as output:
         subprocess.run(command, env=environment, cwd=ROOT, stdout=output, stderr=output, check=True)
     return architecture
