@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import socket
+import subprocess
+import sys
 import threading
 
 import pytest
 
 from tests.emulator.forward import forwarded
 from tests.emulator.processes import StackError
+from tests.emulator.template import ROOT
 
 
 def serve_once(listener: socket.socket) -> None:
@@ -40,3 +43,15 @@ def test_an_address_that_this_computer_does_not_have_is_told_in_one_line() -> No
         forwarded("192.0.2.77", [4566]),
     ):
         pass
+
+
+def test_make_local_is_told_the_address_and_refuses_a_public_one_before_it_starts() -> None:
+    command = ["make", "--dry-run", "local", "CONTAINERS=172.17.0.1"]
+    told = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert '--containers "172.17.0.1"' in told.stdout
+
+    command = [sys.executable, "-m", "tests.emulator.local", "--containers", "0.0.0.0"]  # noqa: S104
+    refused = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith("paddock: CONTAINERS must be one private IPv4 address")
+    assert refused.stderr.count("\n") == 1
