@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from tests.blocks import Block, pasted
+from tests.blocks import Block, fences, pasted, unquoted
 
 BLOCKS = pasted()
 SHELLS = [shell for shell in ("bash", "zsh") if shutil.which(shell)]
@@ -37,9 +37,63 @@ def test_a_block_has_no_history_expansion(block: Block) -> None:
 @pytest.mark.parametrize("shell", SHELLS)
 @pytest.mark.parametrize("block", BLOCKS, ids=named)
 def test_a_block_can_be_read_by_the_shell(block: Block, shell: str) -> None:
-    text = re.sub(r"<[^<>\n]+>", "placeholder", block.text)
-    read = subprocess.run([shell, "-n", "-c", text], capture_output=True, text=True, check=False)
+    read = subprocess.run([shell, "-n", "-c", block.text], capture_output=True, text=True, check=False)
     assert (read.returncode, read.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=named)
+def test_a_block_has_no_placeholders(block: Block) -> None:
+    """``<the ARN>`` reads a file and writes another; ``<the role's ARN>`` waits for the quote to end."""
+    assert re.findall(r"<[^<>\n]+>", block.text) == []
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=named)
+def test_a_block_has_no_patterns_of_file_names(block: Block) -> None:
+    """A zsh does not call a command if no file fits: ``curl http://paddock/nodes?operation=1``."""
+    assert re.findall(r"\S*[?*\[]\S*|(?<!\S)=\S+", unquoted(block.text)) == []
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=named)
+def test_a_block_splits_no_variables(block: Block) -> None:
+    """A bash makes several arguments of ``$OPTIONS``, and a zsh one."""
+    assert re.findall(r"(?<!\S)\$\w+", unquoted(block.text)) == []
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=named)
+def test_a_block_sets_no_variable_that_zsh_keeps_for_itself(block: Block) -> None:
+    special = (
+        r"(?:status|path|cdpath|fpath|mailpath|manpath|module_path|argv|options|aliases|commands|history)"
+    )
+    assert (
+        re.findall(
+            rf"^\s*{special}=|\bread (?:-\w+ )*{special}\b|\bfor {special}\b", block.text, re.MULTILINE
+        )
+        == []
+    )
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=named)
+def test_what_stays_in_the_foreground_is_alone_in_its_block(block: Block) -> None:
+    """What is pasted after it is its input, and is lost."""
+    stays = re.findall(r"^.*(?:make local\b(?!-)|make logs\b|sam local start-).*$", block.text, re.MULTILINE)
+    assert not stays or block.text.strip() == stays[0]
+
+
+def test_each_block_says_what_it_is() -> None:
+    """A block of commands with another name would not be looked at here."""
+    assert {kind for _, _, kind in fences()} <= {"sh", "bash", "json", "text"}
+
+
+@pytest.mark.parametrize(
+    ("text", "is_left"),
+    [
+        ("echo '$A' \"$B *\" $C", "echo _ _ $C"),
+        ("""-d '{"a": "'$TOUR'", "b": 1}'""", "-d _$TOUR_"),
+        (r"""echo it\'s "a \" b" *""", "echo it_s _ *"),
+    ],
+)
+def test_what_is_quoted_is_found(text: str, is_left: str) -> None:
+    assert unquoted(text) == is_left
 
 
 @pytest.mark.parametrize("block", BLOCKS, ids=named)
