@@ -17,6 +17,14 @@ OLDEST = (3, 11)
 ROOT = Path(__file__).resolve().parents[2]
 VENV = ROOT / ".venv"
 REQUIREMENTS = ROOT / "requirements-dev.txt"
+# Which Python an environment is of, and whether it has pip and its packages are whole. pip writes INSTALLER
+# after what is in a package; one without it was cut short, and pip would take it for installed all the same.
+ASK = """
+import importlib.metadata, json, sys
+importlib.metadata.distribution("pip")
+whole = all(one.read_text("INSTALLER") is not None for one in importlib.metadata.distributions())
+print(json.dumps([sys.version, sys.base_prefix, whole]))
+"""
 
 
 class CannotPrepareError(Exception):
@@ -40,9 +48,7 @@ def prepare(root: Path = ROOT) -> None:
     """Make the environment, or mend one that was left half made. Raises ``CannotPrepareError``."""
     check(sys.version_info[:2], root)
     if not is_usable(root / ".venv"):
-        if (root / ".venv").exists():
-            print("paddock: .venv is half made or of another Python; making it again", flush=True)
-            shutil.rmtree(root / ".venv")
+        remove(root / ".venv")
         make(root / ".venv")
     install(root / ".venv", root / "requirements-dev.txt")
 
@@ -59,13 +65,21 @@ def check(version: tuple[int, ...], root: Path) -> None:
 def is_usable(environment: Path) -> bool:
     """Whether the environment is whole, and of the Python that runs this."""
     python = environment / "bin" / "python"
-    ask = "import json, sys, pip; print(json.dumps([sys.version, sys.base_prefix]))"
     try:
-        answer = subprocess.run([str(python), "-c", ask], capture_output=True, text=True, check=True)
-        found: list[str] = json.loads(answer.stdout)
+        answer = subprocess.run([str(python), "-I", "-c", ASK], capture_output=True, text=True, check=True)
+        found: list[str | bool] = json.loads(answer.stdout)
     except (OSError, ValueError, subprocess.CalledProcessError):
         return False
-    return found == [sys.version, sys.base_prefix]
+    return found == [sys.version, sys.base_prefix, True]
+
+
+def remove(environment: Path) -> None:
+    """Remove what is there in place of an environment; of a link only the link: others may use the rest."""
+    if environment.is_symlink() or environment.is_file():
+        environment.unlink()
+    elif environment.exists():
+        print("paddock: .venv is half made or of another Python; making it again", flush=True)
+        shutil.rmtree(environment)
 
 
 def make(environment: Path) -> None:

@@ -26,11 +26,49 @@ def with_a_module_named_pip(environment: Path) -> None:
     without_pip(environment)
     [library] = environment.glob("lib/python3*/site-packages")
     (library / "pip.py").write_text("")
+    unpack(environment, "pip-1.dist-info", "METADATA", "INSTALLER")
+
+
+def unpack(environment: Path, folder: str, *files: str) -> None:
+    """What pip leaves of a package's own description: INSTALLER comes after all that was in the package."""
+    [library] = environment.glob("lib/python3*/site-packages")
+    (library / folder).mkdir()
+    for name in files:
+        (library / folder / name).write_text("pip")
 
 
 def test_an_environment_without_pip_is_not_usable(tmp_path: Path) -> None:
     without_pip(tmp_path / ".venv")
     assert not prepare.is_usable(tmp_path / ".venv")
+
+
+@pytest.mark.parametrize("folder", ["one-1.dist-info", "pip-1.dist-info"])
+def test_an_environment_with_a_package_that_was_not_unpacked_to_its_end_is_not_usable(
+    folder: str, tmp_path: Path
+) -> None:
+    """Ctrl-C while packages are installed; pip itself would say that it has the package already."""
+    without_pip(tmp_path / ".venv")
+    [library] = (tmp_path / ".venv").glob("lib/python3*/site-packages")
+    (library / "pip.py").write_text("")
+    unpack(tmp_path / ".venv", folder, "METADATA")
+    assert not prepare.is_usable(tmp_path / ".venv")
+
+
+def test_an_environment_that_is_only_linked_is_not_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others may use it. The link alone gives way."""
+    folder, elsewhere = tmp_path / "folder", tmp_path / "elsewhere"
+    folder.mkdir()
+    without_pip(elsewhere)
+    (folder / ".venv").symlink_to(elsewhere)
+    (folder / "requirements-dev.txt").write_text("# nothing\n")
+    monkeypatch.setattr(prepare, "make", with_a_module_named_pip)
+    monkeypatch.setattr(prepare, "install", lambda *_: None)
+    prepare.prepare(folder)
+    assert prepare.is_usable(folder / ".venv")
+    assert not (folder / ".venv").is_symlink()
+    assert (elsewhere / "pyvenv.cfg").exists()
 
 
 def test_an_environment_of_this_python_is_usable(tmp_path: Path) -> None:

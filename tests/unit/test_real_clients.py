@@ -106,6 +106,18 @@ def test_an_expired_revision_is_told_in_upstream_s_words(revision: int | str) ->
     assert (status, answer["data"]["revision"]) == (409, current)
     assert f"The revision ({revision}) is expired" in answer["msg"]
     assert answer["msg"].endswith(f" is {current}")
+    assert ("send the revision that you read" in answer["msg"]) is (revision == 0)
+
+
+@pytest.mark.usefixtures("world")
+def test_an_update_without_a_revision_is_told_to_send_the_one_that_was_read() -> None:
+    current = write({"replicaSets": {}})[1]["data"]["revision"]
+    status, answer = write({"replicaSets": {}})
+    assert status == 409
+    assert answer["msg"] == (
+        "The revision (0) is expired, send the revision that you read: "
+        f"the latest revision of the virtual cluster vc is {current}"
+    )
 
 
 @pytest.mark.usefixtures("world")

@@ -246,7 +246,8 @@ def _require_revision(virtual_cluster_id: str, current: VirtualCluster | None, e
             if current
             else f"the virtual cluster {virtual_cluster_id} does not exist."
         )
-        msg = f"The revision ({expected or 0}) is expired, {state}"
+        hint = "" if expected else "send the revision that you read: "
+        msg = f"The revision ({expected or 0}) is expired, {hint}{state}"
         raise RevisionConflict(msg, revision=revision, virtualClusterId=virtual_cluster_id)
 
 
