@@ -10,11 +10,17 @@ import urllib.request
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import boto3
+from botocore.exceptions import BotoCoreError, ClientError
+
 from tests.emulator.processes import StackError
 from tests.emulator.running import find
+from tests.emulator.stack import REGION, STACK_NAME
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+
+    from tests.emulator.running import Running
 
 Given = dict[str, str]
 Calls = list[tuple[str, dict[str, Any]]]
@@ -98,17 +104,18 @@ BREAKS: Mapping[str, Break] = {
         lambda given: [("configure", {"boot_seconds": _number(given, "SECONDS", 60)})],
     ),
     "quota": Break(
-        "the account has a quota, of 8 vCPU for Standard on demand; read within the hour",
+        "the account has a quota (of 8 vCPU for Standard on demand), read within a minute",
         ("CODE", "VCPU"),
         lambda given: [("quotas", {"values": {given.get("CODE", "L-1216C47A"): _number(given, "VCPU", 8)}})],
     ),
     "nothing": Break(
-        "no more calls fail, there is capacity everywhere, and nothing is slow",
+        "no more calls fail, there is capacity everywhere, no quota is known, and nothing is slow",
         (),
         lambda _: [
             ("reset_faults", {}),
             ("lift_limits", {}),
             ("rates", {"limited": False}),
+            ("quotas", {"values": {}, "replace": True}),
             ("configure", {"describe_lag_seconds": 0, "boot_seconds": 3}),
         ],
     ),
@@ -124,14 +131,29 @@ def main() -> int:
             return 2 if what else 0
         given = {name: os.environ[name] for name in BREAKS[what].variables if os.environ.get(name)}
         calls = BREAKS[what].doors(given)
-        where = find().ec2
+        running = find()
         for door, arguments in calls:
-            _open(f"{where}/_fake/{door}", arguments)
+            _open(f"{running.ec2}/_fake/{door}", arguments)
+            if door == "quotas":
+                forget_quotas(running)
     except StackError as problem:
         print(f"paddock: {problem}", file=sys.stderr)
         return 1
     print(f"paddock: {BREAKS[what].about}")
     return 0
+
+
+def forget_quotas(running: Running) -> None:
+    """Let the reconciler, which asks for quotas once an hour, ask for them when it runs next, in a minute."""
+    session = boto3.Session("test", "test", region_name=REGION)
+    try:
+        stacks: Any = session.client("cloudformation", endpoint_url=running.aws)
+        [stack] = stacks.describe_stacks(StackName=STACK_NAME)["Stacks"]
+        [table] = [one["OutputValue"] for one in stack["Outputs"] if one["OutputKey"] == "TableName"]
+        dynamodb: Any = session.client("dynamodb", endpoint_url=running.aws)
+        dynamodb.delete_item(TableName=table, Key={"pk": {"S": "QUOTAS"}, "sk": {"S": "QUOTAS"}})
+    except (BotoCoreError, ClientError) as error:
+        raise StackError(f"the AWS emulator does not answer: {error}") from error
 
 
 def _open(url: str, arguments: dict[str, Any]) -> None:

@@ -359,10 +359,13 @@ class FakeEc2:
             override = {"InstanceType": like.instance_type, "SubnetId": like.subnet_id}
             return self._start(override, like.market, "by-hand", tags).id
 
-    def quotas(self, values: dict[str, float | None]) -> None:
-        """Let Service Quotas know these, by code, beside those of before; ``None``: it failed to find out."""
+    def quotas(self, values: dict[str, float | None], *, replace: bool = False) -> None:
+        """Let Service Quotas know these, by code, beside those of before or in their place.
+
+        ``None``: it failed to find out.
+        """
         with self._changing():
-            self._state.quotas |= values
+            self._state.quotas = dict(values) if replace else self._state.quotas | values
 
     def zones(self, zones: dict[str, str]) -> None:
         """Put subnets into zones. Otherwise three zones take the subnets in turn, as they first appear."""

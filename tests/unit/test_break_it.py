@@ -36,6 +36,8 @@ def ec2(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeEc2]:
     fake = FakeEc2(time.time)
     with serving(fake) as server, told(Running("", server.url), tmp_path / "running.json"):
         monkeypatch.setattr(break_it, "find", lambda: find(tmp_path / "running.json"))
+        # No AWS emulator runs here; tests/integration/test_quotas.py has one.
+        monkeypatch.setattr(break_it, "forget_quotas", lambda _: None)
         yield fake
 
 
@@ -54,6 +56,7 @@ def launched(ec2: FakeEc2) -> str:
 def test_each_changes_the_simulator(what: str, ec2: FakeEc2, monkeypatch: pytest.MonkeyPatch) -> None:
     instance = launched(ec2)
     ec2.capacity(0)
+    ec2.quotas({"L-34B43A08": 8})
     ec2.protect(instance, protected=what == "unprotect")
     before = ec2.snapshot()
     assert (
@@ -64,7 +67,7 @@ def test_each_changes_the_simulator(what: str, ec2: FakeEc2, monkeypatch: pytest
 
 def test_nothing_undoes_what_was_broken(ec2: FakeEc2, monkeypatch: pytest.MonkeyPatch) -> None:
     whole: dict[str, Any] = ec2.snapshot()
-    for what in ("no-capacity", "throttle", "outage", "lose-answer", "rates", "lag", "slow-boot"):
+    for what in ("no-capacity", "throttle", "outage", "lose-answer", "rates", "lag", "slow-boot", "quota"):
         assert do(monkeypatch, WHAT=what) == 0
     assert ec2.snapshot() != whole
     assert do(monkeypatch, WHAT="nothing") == 0
