@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import urllib.error
 import urllib.request
@@ -139,7 +140,7 @@ def main() -> int:
     except StackError as problem:
         print(f"paddock: {problem}", file=sys.stderr)
         return 1
-    print(f"paddock: {BREAKS[what].about}")
+    print(f"paddock: {_done(BREAKS[what].about, given)}")
     return 0
 
 
@@ -166,6 +167,14 @@ def _open(url: str, arguments: dict[str, Any]) -> None:
         raise StackError(f"the simulator refused: {reason}") from error
     except OSError as error:
         raise StackError(f"the EC2 simulator does not answer: {error}") from error
+
+
+def _done(about: str, given: Given) -> str:
+    """What was done: with the values that were given, in place of those that stand in parentheses."""
+    if not given:
+        return about
+    values = " ".join(f"{name}={value}" for name, value in given.items())
+    return f"{re.sub(r' [(][^)]*[)]', '', about)}: {values}"
 
 
 def _help(what: str) -> str:

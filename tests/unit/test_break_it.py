@@ -65,6 +65,22 @@ def test_each_changes_the_simulator(what: str, ec2: FakeEc2, monkeypatch: pytest
     assert ec2.snapshot() != before
 
 
+@pytest.mark.parametrize(
+    ("variables", "said"),
+    [
+        ({"WHAT": "lag", "SECONDS": "5"}, "descriptions lag behind launches: SECONDS=5"),
+        ({"WHAT": "lag"}, "descriptions lag behind launches (30 s)"),
+        ({"WHAT": "rates"}, "EC2 keeps to its token buckets: 1,000 instances, then 2 a second"),
+    ],
+)
+@pytest.mark.usefixtures("ec2")
+def test_it_says_what_it_did(
+    variables: dict[str, str], said: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert do(monkeypatch, **variables) == 0
+    assert capsys.readouterr().out == f"paddock: {said}\n"
+
+
 def test_nothing_undoes_what_was_broken(ec2: FakeEc2, monkeypatch: pytest.MonkeyPatch) -> None:
     whole: dict[str, Any] = ec2.snapshot()
     for what in ("no-capacity", "throttle", "outage", "lose-answer", "rates", "lag", "slow-boot", "quota"):
