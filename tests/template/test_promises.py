@@ -122,6 +122,14 @@ def test_the_gateway_answers_in_the_shape_of_both_surfaces(kind: str) -> None:
     assert re.fullmatch("[A-Z][A-Za-z]+", body["data"]["code"])
 
 
+def test_who_asks_self_without_a_signature_is_told_of_it() -> None:
+    """API Gateway answers so to unknown paths and to unsigned requests alike, so its text names both."""
+    message = GATEWAY_RESPONSES["MISSING_AUTHENTICATION_TOKEN"]["ResponseTemplates"]["application/json"]
+    assert "no such route" in message
+    assert "GET /self, which must be signed" in message
+    assert "signed" not in GATEWAY_RESPONSES["RESOURCE_NOT_FOUND"]["ResponseTemplates"]["application/json"]
+
+
 def test_both_families_of_errors_have_a_default() -> None:
     assert GATEWAY_RESPONSES.keys() >= {"DEFAULT_4XX", "DEFAULT_5XX", "ACCESS_DENIED", "THROTTLED"}
 
