@@ -595,6 +595,31 @@ def tag(cloud: Cloud, ids: list[str], name: str, value: str) -> None:
     cloud.ec2.call("CreateTags", {"Resources": ids, "Tags": tags})
 
 
+def test_an_instance_bears_its_node_once_it_is_tagged(cloud: Cloud) -> None:
+    first, second = cloud.launch(2)
+    for _ in range(2):
+        assert cloud.compute.tag(first, "operation-1-1", "hpc-1") == ""
+    seen = cloud.compute.describe([first, second])
+    assert [(seen[one].node_id, seen[one].name) for one in (first, second)] == [
+        ("operation-1-1", "hpc-1"),
+        ("", ""),
+    ]
+    assert (seen[first].cluster, seen[first].operation_id) == ("alpha", "operation-1")
+    assert cloud.compute.tag(first, "operation-1-2", "hpc-2") == ""
+    assert [one.name for one in cloud.compute.launched_in("alpha") if one.id == first] == ["hpc-2"]
+
+
+def test_a_tag_that_is_refused_is_told(cloud: Cloud) -> None:
+    """What is not known, not ours any more, or has 50 tags by others already."""
+    lost, full = cloud.launch(2)
+    tag(cloud, [lost], "deployment", "")
+    others = [{"Key": f"mine-{number}", "Value": ""} for number in range(45)]
+    cloud.ec2.call("CreateTags", {"Resources": [full], "Tags": others})
+    assert cloud.compute.tag(UNKNOWN, "operation-1-1", "hpc-1").startswith("UnauthorizedOperation: ")
+    assert cloud.compute.tag(lost, "operation-1-1", "hpc-1").startswith("UnauthorizedOperation: ")
+    assert cloud.compute.tag(full, "operation-1-1", "hpc-1").startswith("TagLimitExceeded: ")
+
+
 def test_thousands_are_launched_described_found_and_ended(cloud: Cloud) -> None:
     ids = cloud.launch(2500)
     cloud.ec2.protect(ids[1200])
@@ -807,6 +832,7 @@ EVERY_CALL = pytest.mark.parametrize(
         ("DescribeInstances", lambda compute: compute.launched_in("alpha")),
         ("DescribeInstances", lambda compute: compute.clusters()),
         ("TerminateInstances", lambda compute: compute.terminate([UNKNOWN])),
+        ("CreateTags", lambda compute: compute.tag(UNKNOWN, "operation-1-1", "hpc-1")),
         ("DeletePlacementGroup", lambda compute: compute.delete_placement_group("ring")),
         ("DescribeSubnets", lambda compute: compute.subnet_zones([EAST])),
         ("DescribeInstanceTypes", lambda compute: compute.machine_facts(["c5.large"])),
@@ -819,6 +845,7 @@ EVERY_CALL = pytest.mark.parametrize(
         "launched_in",
         "clusters",
         "terminate",
+        "tag",
         "delete_group",
         "subnet_zones",
         "machine_facts",

@@ -43,6 +43,9 @@ MIN_PAGE = 5
 MAX_TOKEN_LENGTH = 64
 MAX_GROUPS = 500
 MAX_QUOTAS = 100
+MAX_TAGS = 50
+MAX_TAG_KEY = 128
+MAX_TAG_VALUE = 256
 # How often an action may be called, each by itself, and how many instances a second it may touch: AWS's
 # defaults for each account and Region (EC2 Developer Guide, "Request throttling for the Amazon EC2 API").
 READING = Bucket(100, 20)
@@ -746,8 +749,17 @@ class FakeEc2:
 
     def _create_tags(self, asked: Params) -> Params:
         _only(asked, "Resources Tags")
-        for record in self._known(asked["Resources"]):
-            record.tags |= {tag["Key"]: tag.get("Value", "") for tag in asked["Tags"]}
+        tags = {tag["Key"]: tag.get("Value", "") for tag in asked["Tags"]}
+        for key, value in tags.items():
+            if key.startswith("aws:") or not 0 < len(key) <= MAX_TAG_KEY or len(value) > MAX_TAG_VALUE:
+                raise Ec2Error("InvalidParameterValue", f"The tag '{key}' cannot be set.")
+        records = self._changeable(asked["Resources"])
+        # EC2's own tags do not count.
+        named = [{key for key in {**r.tags, **tags} if not key.startswith("aws:")} for r in records]
+        if any(len(keys) > MAX_TAGS for keys in named):
+            raise Ec2Error("TagLimitExceeded", f"More than {MAX_TAGS} tags specified")
+        for record in records:
+            record.tags |= tags
         return {}
 
     def _changeable(self, ids: list[str]) -> list[_Instance]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from paddock.adapters.ec2 import NAME_TAG, NODE_TAG
 from tests.emulator.template import load_template
 from tests.template.iam import listed, resource_types, written
 
@@ -76,7 +77,7 @@ READS = {"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"}
 EFFECTS = {
     "ec2:CreateFleet": {"Launch"},
     "ec2:CreatePlacementGroup": {"Launch"},
-    "ec2:CreateTags": {"Launch"},
+    "ec2:CreateTags": {"Launch", "Poll", "ReconcilePart"},
     "ec2:DeletePlacementGroup": {"Finish", "ReconcilePart"},
     "ec2:RunInstances": {"Launch"},
     "ec2:TerminateInstances": {"Finish", "ReconcilePart", "Terminate"},
@@ -217,7 +218,7 @@ def test_only_what_this_service_made_can_be_changed(action: str, condition: dict
                 assert statement["Condition"] == condition
 
 
-def test_tags_are_set_at_creation_only() -> None:
+def test_a_launch_sets_tags_at_creation_only() -> None:
     """Of instances, their volumes and interfaces, fleets, and placement groups."""
     (statement,) = (s for s in statements("Launch") if "ec2:CreateTags" in listed(s["Action"]))
     assert statement["Condition"] == {
@@ -227,6 +228,19 @@ def test_tags_are_set_at_creation_only() -> None:
     taggable = resource_types("ec2:CreateTags")
     for kind in ("instance", "volume", "network-interface", "fleet", "placement-group"):
         assert fnmatchcase(taggable[kind], arn)
+
+
+@pytest.mark.parametrize("name", ["Poll", "ReconcilePart"])
+def test_an_instance_that_exists_gets_the_tags_of_its_node_and_no_others(name: str) -> None:
+    """With more, a function could give what is another's the tag by which it may end it."""
+    (statement,) = (s for s in statements(name) if "ec2:CreateTags" in listed(s["Action"]))
+    assert statement["Condition"] == {
+        **OURS,
+        "ForAllValues:StringEquals": {"aws:TagKeys": [NAME_TAG, NODE_TAG]},
+    }
+    [arn] = written(statement["Resource"], RESOURCES, {})
+    taggable = resource_types("ec2:CreateTags")
+    assert {kind for kind, one in taggable.items() if fnmatchcase(one, arn)} == {"instance"}
 
 
 OTHER_SERVICES = {

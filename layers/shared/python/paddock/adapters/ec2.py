@@ -6,9 +6,10 @@ translated; any other is raised as it came. A launch that is refused with a code
 refused here and now: new codes come, and most of them speak of one place or one type.
 
 Instances, with their volumes and network interfaces, are tagged with their deployment, cluster, operation and
-batch. Several deployments may share an account, and each has a cluster ``demo``: the first tag keeps them
-from taking each other's instances for lost ones. What the console launches "like this" bears copies of these
-tags, but not the tag that EC2 gives to a fleet's instances: without that one it is not ours.
+batch; later an instance may get a tag of its node too. Several deployments may share an account, and each
+has a cluster ``demo``: the first tag keeps them from taking each other's instances for lost ones. What the
+console launches "like this" bears copies of these tags, but not the tag that EC2 gives to a fleet's
+instances: without that one it is not ours.
 """
 
 from __future__ import annotations
@@ -54,6 +55,9 @@ DEPLOYMENT_TAG = "paddock:deployment"
 CLUSTER_TAG = "paddock:cluster"
 OPERATION_TAG = "paddock:operation"
 BATCH_TAG = "paddock:batch"
+NODE_TAG = "paddock:node"
+NAME_TAG = "Name"
+"""What EC2's console shows as an instance's name."""
 FLEET_TAG = "aws:ec2:fleet-id"
 TAGGED: Sequence[ResourceTypeType] = ("fleet", "instance", "volume", "network-interface")
 """What an instant fleet can tag as it is made; organisations deny launches that leave any of it untagged."""
@@ -339,6 +343,17 @@ class Ec2Compute:
             return dict.fromkeys(named, _UNKNOWN if change is _RESTART else "")
         return {} if refusal.code in REQUEST_FAULT_CODES else dict.fromkeys(named, reason)
 
+    def tag(self, instance_id: str, node_id: str, name: str) -> str:
+        """Set two tags; see the port. A call has the same tags for all of its instances, so it takes one."""
+        tags: list[TagTypeDef] = [{"Key": NAME_TAG, "Value": name}, {"Key": NODE_TAG, "Value": node_id}]
+        try:
+            with _translated():
+                self._client.create_tags(Resources=[instance_id], Tags=tags)
+        except ClientError as error:
+            refusal = _refusal(error)
+            return f"{refusal.code}: {refusal.message}"
+        return ""
+
     def delete_placement_group(self, name: str) -> bool:
         """Ask once, and take EC2's word for who uses the group; see the port."""
         try:
@@ -450,6 +465,8 @@ class Ec2Compute:
             launched_at=int(item["LaunchTime"].timestamp()) * SECOND_NS,
             cluster=tags.get(CLUSTER_TAG, "") if is_ours else "",
             operation_id=tags.get(OPERATION_TAG, "") if is_ours else "",
+            node_id=tags.get(NODE_TAG, "") if is_ours else "",
+            name=tags.get(NAME_TAG, "") if is_ours else "",
         )
 
 

@@ -99,6 +99,7 @@ class NodeArray(Document):
     max_core_count: Count | None = None
     interruptible: bool = False
     throttle_capacity: bool = False
+    tag_instances: bool = False
     region: Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,32}$")] | None = None
     subnet_ids: Annotated[tuple[SubnetId, ...], Field(min_length=1, max_length=16, strict=False)]
     launch_template: LaunchTemplate

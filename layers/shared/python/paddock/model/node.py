@@ -45,7 +45,8 @@ class LaunchSpec:
 
     The commonest values are defaults, which records leave out: a node's has to fit into one write unit.
     ``subnets`` are those of one launch call after another, as ``apart`` puts them. Records written before
-    that have ``subnet_ids``, of which no two can go into one call.
+    that have ``subnet_ids``, of which no two can go into one call. ``tag_instances``: an instance shall bear
+    its node's name and id.
     """
 
     node_array: str
@@ -61,6 +62,7 @@ class LaunchSpec:
     subnet_ids: tuple[str, ...] = ()
     price_per_hour: float | None = None
     subnets: tuple[tuple[str, ...], ...] = ()
+    tag_instances: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -45,7 +45,7 @@ class Instance:
     """One instance as the cloud describes it. Addresses are empty until the cloud has given them.
 
     ``launched_at`` is in ns since the epoch. ``cluster`` and ``operation_id`` are what it was launched for,
-    and empty where this deployment did not launch it.
+    and empty where this deployment did not launch it. ``node_id`` and ``name`` are what ``tag`` gave it.
     """
 
     id: str
@@ -57,6 +57,8 @@ class Instance:
     launched_at: int = 0
     cluster: str = ""
     operation_id: str = ""
+    node_id: str = ""
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +185,12 @@ class Compute(Protocol):
         """Reboot running instances; done twice, they reboot twice.
 
         Answers those that are not rebooted with a reason, by id; an id that the cloud does not know is one.
+        """
+
+    def tag(self, instance_id: str, node_id: str, name: str) -> str:
+        """Let an instance bear its node's id, and its node's name as its own; done twice, it is as done once.
+
+        Answers why not where it is refused, and an empty text where it is done.
         """
 
     def delete_placement_group(self, name: str) -> bool:

@@ -34,6 +34,7 @@ from paddock.service.claims import repair_members
 from paddock.service.healing import heal
 from paddock.service.placement_groups import delete_empty_groups
 from paddock.service.steps.outcome import Next
+from paddock.service.tagging import TAGS_PER_RUN, tag_instances
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -156,6 +157,11 @@ def _reconcile_cluster(
         forget_left_over(repository, clock, cluster, nodes)
     with _step("idle nodes", report, part):
         report.idle += end_idle(repository, workflows, clock, cluster, nodes)
+    if instances is not None:
+        with _step("tags", report, part):
+            ready = [node for node in nodes if node.is_usable]
+            listed = {instance.id: instance for instance in instances}
+            tag_instances(compute, clock, ready, listed, TAGS_PER_RUN)
     with _step("placement groups", report, part):
         report.tidied += delete_empty_groups(repository, compute, clock, cluster)
 

@@ -261,6 +261,7 @@ def _launch_spec(cluster: Cluster, array: NodeArray, bucket: Bucket) -> LaunchSp
         vcpu_count=bucket.cores,
         memory=bucket.memory or 0.0,
         interruptible=array.interruptible,
+        tag_instances=array.tag_instances,
         launch_template_id=array.launch_template.launch_template_id,
         launch_template_version=array.launch_template.version,
         price_per_hour=bucket.price_per_hour,

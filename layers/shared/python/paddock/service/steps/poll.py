@@ -18,6 +18,7 @@ from paddock.service.observation import deallocated, instance_of, is_gone, is_to
 from paddock.service.read_nodes import nodes_of
 from paddock.service.settling import never_launched, release_nodes, remove_nodes, settle_nodes, usage_until
 from paddock.service.steps.outcome import Next, Outcome, wait
+from paddock.service.tagging import TAGS_PER_POLL, tag_instances
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,7 +38,8 @@ def poll(repository: Repository, compute: Compute, clock: Clock, operation_id: s
     """Record what the cloud shows now, and say how to go on. Throttled, it only waits longer.
 
     Nodes that another operation brings to where this one wants them are waited for, and not written.
-    Nodes that are Ready join the virtual cluster that they were launched for.
+    Nodes that are Ready join the virtual cluster that they were launched for. Tags come last, and keep
+    nothing of this from being done.
     """
     operation = repository.operation(operation_id)
     if operation is None or not operation.is_running:
@@ -47,17 +49,19 @@ def poll(repository: Repository, compute: Compute, clock: Clock, operation_id: s
     try:
         if operation.action in ENDING:
             return _poll_ending(repository, compute, clock, operation, polls)
-        outcome = _poll_launching(repository, compute, clock, operation, polls)
+        outcome, looked_at, seen = _poll_launching(repository, compute, clock, operation, polls)
     except (ComputeThrottled, ComputeUnavailable):
         return wait(polls)
     for name in sorted(operation.virtual_clusters()):
         join(repository, clock, name)
+    tag_instances(compute, clock, looked_at, seen, TAGS_PER_POLL)
     return outcome
 
 
 def _poll_launching(
     repository: Repository, compute: Compute, clock: Clock, operation: Operation, polls: int
-) -> Outcome:
+) -> tuple[Outcome, Sequence[Node], Mapping[str, Instance]]:
+    """How to go on; and the nodes whose instances were looked at, with what was seen of these."""
     every = nodes_of(repository, operation)
     nodes = [node for node in every if node.launcher == operation.id]
     awaited = any(is_on_its_way(node, operation) for node in every if node.launcher != operation.id)
@@ -68,13 +72,15 @@ def _poll_launching(
     pending = _record(repository, clock, starting, seen)
     if replaced and _record_replaced(repository, clock, replaced, seen):
         unheard = any(_is_unheard(node, seen) for node in replaced)
-        return Outcome(Next.TERMINATE) if unheard else _again_or_wait(Next.TERMINATE, polls)
-    if operation.launched_to < operation.total:
-        return Outcome(Next.LAUNCH)
-    if any(seen_state(node, seen) is InstanceState.STOPPED for node in starting):
+        outcome = Outcome(Next.TERMINATE) if unheard else _again_or_wait(Next.TERMINATE, polls)
+    elif operation.launched_to < operation.total:
+        outcome = Outcome(Next.LAUNCH)
+    elif any(seen_state(node, seen) is InstanceState.STOPPED for node in starting):
         # Nothing has been heard of its start.
-        return _again_or_wait(Next.LAUNCH, polls)
-    return wait(polls) if pending or awaited else Outcome(Next.FINISH)
+        outcome = _again_or_wait(Next.LAUNCH, polls)
+    else:
+        outcome = wait(polls) if pending or awaited else Outcome(Next.FINISH)
+    return outcome, starting, seen
 
 
 def seen_state(node: Node, seen: Mapping[str, Instance]) -> InstanceState | None:
