@@ -436,6 +436,20 @@ def test_nodes_of_a_create_are_those_that_it_made(repository: Repository) -> Non
         assert repository.nodes_made_by(one) == made[one.cluster + one.id]
 
 
+def test_some_nodes_of_a_create_are_those_of_their_places(repository: Repository) -> None:
+    """Whatever is missing there, and whatever others made stands beside them."""
+    before = operation(id="00000000-0000-4000-8000-000000000000", total=12)
+    made = operation(id="00000000-0000-4000-8000-000000100000", total=12)
+    after = operation(id="00000000-0000-4000-8000-000000200000", total=12)
+    nodes = nodes_of(made, [1, 2, 3, 5, 10, 11, 12])
+    store(repository, *nodes_of(before, range(1, 13)), *nodes, *nodes_of(after, range(1, 13)))
+    for first in range(14):
+        for count in (0, 1, 2, 5, 12, 99_999):
+            expected = [one for one in nodes if first < int(one.id[-5:]) <= first + count]
+            assert repository.nodes_made_by(made, first, count) == expected
+    assert repository.nodes_made_by(made, 3) == nodes[3:]
+
+
 def test_thousands_of_nodes_are_read_whole_and_in_order(repository: Repository) -> None:
     made = operation()
     # More than two pages of 1 MB.

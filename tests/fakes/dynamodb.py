@@ -207,12 +207,13 @@ class FakeDynamoDb:
                     yield item
             return
         assert query["ConsistentRead"]
-        pk, sk = values[":pk"], values.get(":sk", "")
-        _key({"pk": {"S": pk}, "sk": {"S": sk if ":sk" in values else pk[:1]}}, "Query")
+        pk, sk = values[":pk"], values.get(":sk", values.get(":first", ""))
+        _key({"pk": {"S": pk}, "sk": {"S": sk if len(values) > 1 else pk[:1]}}, "Query")
         conditions: dict[str, Callable[[str], bool]] = {
             "pk = :pk": lambda _: True,
             "pk = :pk AND begins_with(sk, :sk)": lambda one: one.startswith(sk),
             "pk = :pk AND sk > :sk": lambda one: one > sk,
+            "pk = :pk AND sk BETWEEN :first AND :last": lambda one: sk <= one <= values[":last"],
         }
         holds = conditions[query["KeyConditionExpression"]]
         _must(after is None or (after[0] == pk and holds(after[1])), "Query")

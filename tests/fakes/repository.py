@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from paddock.adapters.dynamodb import keys
 from paddock.adapters.dynamodb.items import bytes_of, from_item, to_item
 from paddock.model.cluster import Cluster
-from paddock.model.identity import node_id_prefix
+from paddock.model.identity import MAX_INDEX, node_id_prefix, node_index
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, Request
@@ -79,8 +79,9 @@ class FakeRepository:
     def nodes(self, cluster: str, limit: int | None = None, after: str = "") -> Sequence[Node]:
         return [node for node in self._query(Node, *keys.node(cluster, "")) if node.id > after][:limit]
 
-    def nodes_made_by(self, operation: Operation) -> Sequence[Node]:
-        return self._query(Node, *keys.node(operation.cluster, node_id_prefix(operation.id)))
+    def nodes_made_by(self, operation: Operation, after: int = 0, count: int = MAX_INDEX) -> Sequence[Node]:
+        made = self._query(Node, *keys.node(operation.cluster, node_id_prefix(operation.id)))
+        return [node for node in made if after < node_index(node.id) <= after + count]
 
     def nodes_by_id(self, cluster: str, ids: Collection[str]) -> Sequence[Node]:
         wanted = set(ids)

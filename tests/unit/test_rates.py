@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.model.node import NodeStatus
-from paddock.model.operation import DEADLINE_NS, SECOND_NS, Action, OperationState, deadline_of
+from paddock.model.operation import DEADLINE_NS, SECOND_NS, Action, Operation, OperationState, deadline_of
 from paddock.model.pace import DEFAULT_RATES, Bucket, Pace, Rate
+from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.pacing import seconds_until, take
 from paddock.service.steps.outcome import Next
 from tests.bench.scale import Account
@@ -21,6 +22,7 @@ from tests.fakes.world import World
 from tests.template.test_state_machine import EVENTS_OF_AN_EXECUTION
 
 if TYPE_CHECKING:
+    from paddock.ports.repository import Write
     from tests.bench.scale import Run
 
 MINUTE = 60
@@ -258,3 +260,78 @@ def test_two_runs_of_a_task_open_one_batch() -> None:
     assert pace is not None
     assert pace.full_at[Bucket.LAUNCH] <= world.clock.now() + 2 * SECOND_NS
     assert replace(world.operation(operation.id), revision=0) != replace(before, revision=0)
+
+
+# What a poll looks at while a create comes up in turns.
+
+PAST_THE_BURST = 1_300
+
+
+def in_turns(world: World) -> Operation:
+    """A create of which a part has come up, and the rest waits for its turns; it noted how far it is."""
+    operation, _ = world.create(PAST_THE_BURST)
+    task, polls = "launch", 0
+    while not (current := world.operation(operation.id)).settled_to:
+        assert current.launched_to < PAST_THE_BURST
+        following, seconds = world.step(task, operation.id, polls)
+        world.clock.advance(seconds)
+        task, polls = (following.value, polls) if following is not Next.WAIT else ("poll", polls + 1)
+    return current
+
+
+def test_what_came_up_is_not_looked_at_again() -> None:
+    world = World()
+    operation = in_turns(world)
+    assert 0 < operation.settled_to <= operation.launched_to < PAST_THE_BURST
+    assert {node.status for node in world.nodes()[: operation.settled_to]} == {NodeStatus.READY}
+    ended = world.drive(operation, "poll")
+    assert (ended.state, ended.succeeded) == (OperationState.SUCCEEDED, PAST_THE_BURST)
+
+
+def test_a_node_that_takes_long_is_looked_at_until_it_has_come_up() -> None:
+    world = World()
+    operation, _ = world.create(PAST_THE_BURST)
+    world.step("launch", operation.id)
+    slow = world.nodes()[120]
+    world.ec2._state.instances[slow.instance_id].running_at += 600
+    ended = world.drive(operation, "launch")
+    assert ended.state is OperationState.SUCCEEDED
+    [node] = world.repository.nodes_by_id(slow.cluster, [slow.id])
+    assert node.status is NodeStatus.READY
+    assert ended.settled_to < 121
+
+
+def test_a_create_waits_for_a_node_that_another_operation_brings_up_again() -> None:
+    world = World()
+    operation = in_turns(world)
+    again, _ = world.manage(Action.REIMAGE, ids=[world.nodes()[0].id])
+    task, polls = "poll", 0
+    for _ in range(40):
+        following, seconds = world.step(task, operation.id, polls)
+        world.clock.advance(seconds)
+        task, polls = (following.value, polls) if following is not Next.WAIT else ("poll", polls + 1)
+    assert world.operation(operation.id).launched_to == PAST_THE_BURST
+    assert world.operation(operation.id).is_running
+    assert world.drive(again).state is OperationState.SUCCEEDED
+    ended = world.drive(operation, "poll")
+    assert (ended.state, ended.failed) == (OperationState.SUCCEEDED, 0)
+
+
+def test_a_poll_that_somebody_else_overtakes_notes_nothing() -> None:
+    world = World()
+    operation = in_turns(world)
+    commit = world.repository.commit
+
+    def overtaken(*writes: Write) -> None:
+        if any(isinstance(write, Put) and isinstance(write.record, Operation) for write in writes):
+            raise WriteConflictError(writes)
+        commit(*writes)
+
+    world.step("launch", operation.id)
+    world.clock.advance(50)
+    world.repository.commit = overtaken  # type: ignore[method-assign]
+    before = world.operation(operation.id)
+    world.step("poll", operation.id)
+    assert world.operation(operation.id) == before
+    world.repository.commit = commit  # type: ignore[method-assign]
+    assert world.drive(operation, "poll").state is OperationState.SUCCEEDED

@@ -149,6 +149,9 @@ def test_a_client_is_asked_to_come_back_only_then(monkeypatch: pytest.MonkeyPatc
 def test_a_throttled_task_waits_and_goes_on(task: str) -> None:
     store = Store()
     operation, _ = store.world.create(3)
+    if task == "poll":
+        # Before, it would have no node to read.
+        store.world.task("launch", operation.id)
     store.dynamodb.limit(store.clock.seconds)
     store.heat(10_000_000, reads=True)
     store.budget.begin(TASK_SECONDS)

@@ -14,6 +14,7 @@ from uuid import UUID, uuid5
 
 NS_PER_REVISION = 1_000
 _INDEX_DIGITS = 5
+MAX_INDEX = 10**_INDEX_DIGITS - 1
 _UID_BITS = 64
 # Where RFC 9562 wants the milliseconds, the version and the variant.
 _RANDOM_BITS, _VERSION_AT, _VARIANT_AT = 80, 76, 62

@@ -133,6 +133,7 @@ class Operation:
     is removed; so a record that is not there afterwards was removed, and nobody may write it again.
     ``not_before``: until then it leaves instances alone. ``awaited`` are operations that launched nodes of
     this one when it began. ``launched_to``: none of so many of its nodes is still to be launched.
+    ``settled_to``: so many nodes of a create it has seen to the end of their launch.
     ``throttled``: EC2 launched nothing of its last batch, for its rate was exceeded. ``attempt`` counts
     workflow executions.
     """
@@ -161,6 +162,7 @@ class Operation:
     batch: LaunchBatch | None = None
     batches: int = 0
     launched_to: int = 0
+    settled_to: int = 0
     throttled: bool = False
     succeeded: int = 0
     failed: int = 0

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from paddock.model.cluster import Cluster
+from paddock.model.identity import MAX_INDEX
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, Request
@@ -121,8 +122,11 @@ class Repository(Protocol):
         are all that there are.
         """
 
-    def nodes_made_by(self, operation: Operation) -> Sequence[Node]:
-        """Those of the nodes of a create that exist, in the order of their ids."""
+    def nodes_made_by(self, operation: Operation, after: int = 0, count: int = MAX_INDEX) -> Sequence[Node]:
+        """Those of the nodes of a create that exist, in the order of their ids.
+
+        Of those with the next ``count`` indexes behind ``after``; it asks for no others.
+        """
 
     def nodes_by_id(self, cluster: str, ids: Collection[str]) -> Sequence[Node]:
         """Those of these nodes that exist, in the order of their ids."""

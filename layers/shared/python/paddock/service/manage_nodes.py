@@ -24,7 +24,7 @@ from paddock.service.contention import commit_each, until_won
 from paddock.service.goals import is_overtaken
 from paddock.service.lookup import known_quotas, require_cluster, require_ledger
 from paddock.service.membership import with_departures
-from paddock.service.recording import record_missing_nodes, record_operation, require_new_request
+from paddock.service.recording import record_operation, require_new_request
 from paddock.service.starting import REQUEST_NS, left_to_the_workflow, start
 
 if TYPE_CHECKING:
@@ -227,13 +227,10 @@ def _record_refused(
 
 
 def prepare(repository: Repository, clock: Clock, operation: Operation) -> dict[str, str]:
-    """Write what the operation's request did not live to write; answers why not, by node.
+    """Take hold of the nodes of an action that its request did not live to; answers why not, by node.
 
     That a later operation has taken hold of a node is no fault of the node's: what becomes of it counts.
     """
-    if operation.action is Action.CREATE:
-        record_missing_nodes(repository, clock, operation)
-        return {}
     refused = mark(repository, clock, operation)
     return {
         node.id: error

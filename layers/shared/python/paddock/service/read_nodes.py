@@ -96,3 +96,11 @@ def nodes_of(repository: Repository, operation: Operation) -> Sequence[Node]:
     if operation.action is Action.CREATE:
         return repository.nodes_made_by(operation)
     return repository.nodes_by_id(operation.cluster, operation.ids())
+
+
+def some_nodes_of(repository: Repository, operation: Operation, after: int, count: int) -> Sequence[Node]:
+    """Those of ``nodes_of`` whose place among the operation's ids is one of ``count`` behind ``after``."""
+    if operation.action is Action.CREATE:
+        return repository.nodes_made_by(operation, after, count)
+    ids = operation.ids()[after : after + count]
+    return repository.nodes_by_id(operation.cluster, ids) if ids else ()

@@ -21,7 +21,7 @@ from paddock.service.contention import commit_each, until_won
 from paddock.service.lookup import require_cluster
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Sequence
 
     from paddock.model.cluster import Cluster
     from paddock.model.node import Node
@@ -69,22 +69,29 @@ def record_nodes(repository: Repository, operation: Operation, may_go_on: Callab
         commit_each(repository, writes, may_go_on, guard=Check(operation))
 
 
-def record_missing_nodes(repository: Repository, clock: Clock, operation: Operation) -> None:
-    """Write the node records that a create's request did not live to write."""
-    if not operation.may_lack_records:
-        return
+def record_missing_nodes(repository: Repository, clock: Clock, operation: Operation) -> Sequence[Node]:
+    """Write the node records that a create's request did not live to write.
 
-    def attempt() -> None:
-        existing = {node.id for node in repository.nodes_made_by(operation)}
-        missing = [Put(node, was=None) for node in operation.planned_nodes() if node.id not in existing]
-        current = repository.operation(operation.id) if missing else None
+    Answers its nodes where it had to read all, and none was missing.
+    """
+    if not operation.may_lack_records:
+        return ()
+
+    def attempt() -> Sequence[Node]:
+        existing = repository.nodes_made_by(operation)
+        ids = {node.id for node in existing}
+        missing = [Put(node, was=None) for node in operation.planned_nodes() if node.id not in ids]
+        if not missing:
+            return existing
+        current = repository.operation(operation.id)
         # As long as it is not ``recorded`` after that look, whatever was missing then has never been there.
         if current is None or not current.may_lack_records:
-            return
+            return ()
         if conflicts := commit_each(repository, missing, guard=Check(current)):
             raise WriteConflictError(conflicts)
+        return ()
 
-    until_won(clock, attempt)
+    return until_won(clock, attempt)
 
 
 def require_recorded(repository: Repository, clock: Clock, nodes: Iterable[Node]) -> None:

@@ -15,7 +15,7 @@ from paddock.adapters.dynamodb import keys
 from paddock.adapters.dynamodb.items import bytes_of, from_item, to_item
 from paddock.errors import StoreThrottled, StoreUnavailable
 from paddock.model.cluster import Cluster
-from paddock.model.identity import node_id_prefix
+from paddock.model.identity import MAX_INDEX, node_id
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, Request
@@ -123,10 +123,14 @@ class DynamoDbRepository:
         found = self._query(Node, key.pk, begins_with=key.sk, **paging)
         return list(islice(found, limit))
 
-    def nodes_made_by(self, operation: Operation) -> Sequence[Node]:
+    def nodes_made_by(self, operation: Operation, after: int = 0, count: int = MAX_INDEX) -> Sequence[Node]:
         """See ``Repository.nodes_made_by``."""
-        key = keys.node(operation.cluster, node_id_prefix(operation.id))
-        return list(self._query(Node, key.pk, begins_with=key.sk))
+        last = min(after + count, MAX_INDEX)
+        if last <= after:
+            return []
+        first = keys.node(operation.cluster, node_id(operation.id, after + 1))
+        upto = keys.node(operation.cluster, node_id(operation.id, last))
+        return list(self._query(Node, first.pk, between=(first.sk, upto.sk)))
 
     def nodes_by_id(self, cluster: str, ids: Collection[str]) -> Sequence[Node]:
         """See ``Repository.nodes_by_id``."""
@@ -255,10 +259,20 @@ class DynamoDbRepository:
                 raise StoreThrottled("not all nodes could be read in time")
 
     def _query(
-        self, kind: type[Found], pk: str, *, begins_with: str = "", after: str = "", **paging: Any
+        self,
+        kind: type[Found],
+        pk: str,
+        *,
+        begins_with: str = "",
+        after: str = "",
+        between: tuple[str, str] | None = None,
+        **paging: Any,
     ) -> Iterator[Found]:
         condition, values = "pk = :pk", {":pk": {"S": pk}}
-        if begins_with:
+        if between is not None:
+            condition = f"{condition} AND sk BETWEEN :first AND :last"
+            values = {**values, ":first": {"S": between[0]}, ":last": {"S": between[1]}}
+        elif begins_with:
             condition, values = f"{condition} AND begins_with(sk, :sk)", {**values, ":sk": {"S": begins_with}}
         elif after:
             condition, values = f"{condition} AND sk > :sk", {**values, ":sk": {"S": after}}

@@ -117,15 +117,20 @@ def _finish_launching(
 ) -> tuple[dict[str, str], int]:
     """The reasons of nodes that failed, and the number of instances that had no node."""
     unlaunched = [node.id for node in _unfinished(nodes, operation) if not node.instance_ids]
-    release_nodes(
-        repository,
-        clock,
-        operation.cluster,
-        unlaunched,
-        lambda node: node if node.instance_ids or not node.is_wanted else failed(node, _LATE, clock.now()),
-    )
-    abandoned = _abandon(repository, workflows, clock, operation)
-    nodes = nodes_of(repository, operation)
+    if unlaunched:
+        release_nodes(
+            repository,
+            clock,
+            operation.cluster,
+            unlaunched,
+            lambda node: (
+                node if node.instance_ids or not node.is_wanted else failed(node, _LATE, clock.now())
+            ),
+        )
+        nodes = nodes_of(repository, operation)
+    abandoned = _abandon(repository, workflows, clock, operation, nodes)
+    if abandoned:
+        nodes = nodes_of(repository, operation)
     orphans = _end_orphans(compute, operation, nodes)
     return _reasons(repository, operation, nodes) | dict.fromkeys(abandoned, _LATE), orphans
 
@@ -189,12 +194,18 @@ def _unfinished(nodes: Sequence[Node], operation: Operation) -> list[Node]:
     return [node for node in nodes if node.is_coming and node.launcher == operation.id]
 
 
-def _abandon(repository: Repository, workflows: Workflows, clock: Clock, operation: Operation) -> list[str]:
+def _abandon(
+    repository: Repository,
+    workflows: Workflows,
+    clock: Clock,
+    operation: Operation,
+    nodes: Sequence[Node],
+) -> list[str]:
     """Give up nodes that did not become Ready: end what was launched for them, stop what was there before.
 
     Answers their ids, the same when the task is run again.
     """
-    stuck = _unfinished(nodes_of(repository, operation), operation)
+    stuck = _unfinished(nodes, operation)
     stopped = [node for node in stuck if _was_stopped(node)]
     launched = [node for node in stuck if not _was_stopped(node)]
     abandoned = _clean_up(repository, workflows, clock, operation, Action.TERMINATE, launched)

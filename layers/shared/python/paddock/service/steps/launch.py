@@ -21,7 +21,8 @@ from paddock.service.manage_nodes import prepare
 from paddock.service.observation import UNSEEN_GRACE_NS, stopped
 from paddock.service.pacing import Paced, paced, put_pace, seconds_until
 from paddock.service.placement_groups import cloud_placement_group
-from paddock.service.read_nodes import nodes_of
+from paddock.service.read_nodes import nodes_of, some_nodes_of
+from paddock.service.recording import record_missing_nodes
 from paddock.service.settling import release_nodes
 from paddock.service.shortage import is_waiting, settle_shortage
 from paddock.service.steps.outcome import Next, Outcome, wait, wait_for
@@ -83,7 +84,12 @@ def _with_batch(
 ) -> tuple[Operation, int]:
     """The operation with its open batch or its next one, if there is any, and the seconds until its turn."""
     if operation.batch is None:
-        errors = operation.errors | prepare(repository, clock, operation)
+        found: Sequence[Node] = ()
+        errors = dict(operation.errors)
+        if operation.action is Action.CREATE:
+            found = record_missing_nodes(repository, clock, operation)
+        else:
+            errors |= prepare(repository, clock, operation)
         used, touched = _use_instances(repository, compute, clock, operation, errors, polls, rates)
         operation = operation.with_errors({**errors, **used.refused})
         if used.left:
@@ -91,7 +97,7 @@ def _with_batch(
             if touched:
                 operation = _extended(operation, turn, rates[Bucket.START], used.left)
             return _save(repository, clock, operation, operation), used.wait_seconds
-        operation = _open_batch(repository, clock, operation, rates)
+        operation = _open_batch(repository, clock, operation, rates, found)
     turn = operation.batch.not_before if operation.batch else 0
     return operation, seconds_until(turn, clock.now())
 
@@ -164,27 +170,23 @@ def _is_held(node: Node, operation: Operation) -> bool:
     return node.launcher == operation.id and node.status is NodeStatus.PREPARING and node.is_wanted
 
 
-def _open_batch(repository: Repository, clock: Clock, operation: Operation, rates: Rates) -> Operation:
+def _open_batch(
+    repository: Repository, clock: Clock, operation: Operation, rates: Rates, found: Sequence[Node]
+) -> Operation:
     """Write down the next run of nodes that are wanted, alike and not launched; or that none are left.
 
     As many as the token bucket has for them now, or else a portion that has to wait for its turn. The
     operation then has as long from its turn on as it would have had without waiting. Only one that EC2
-    throttles at its turn does not go on for ever.
+    throttles at its turn does not go on for ever. ``found`` are all of its nodes, if they were just read.
     """
-    places = {identity: place for place, identity in enumerate(operation.ids(), start=1)}
-    nodes = nodes_of(repository, operation)
-    if any(node.replaced_instance_id and node.is_wanted and node.launcher == operation.id for node in nodes):
-        return _save(repository, clock, operation, operation)
-    waiting = [
-        (places[node.id], node)
-        for node in nodes
-        if places[node.id] > operation.launched_to and node.launcher == operation.id and is_waiting(node)
-    ]
-    if not waiting:
-        return _save(repository, clock, operation, replace(operation, launched_to=operation.total))
-    run = _first_run(sorted(waiting, key=lambda item: item[0]))
-    place, first = run[0]
     rate = rates[Bucket.LAUNCH]
+    room = (repository.pace() or Pace(revision=0)).room(Bucket.LAUNCH, rate, clock.now())
+    run = _next_run(repository, operation, min(BATCH_SIZE, max(rate.portion, room)), found)
+    if run is None:
+        return _save(repository, clock, operation, operation)
+    if not run:
+        return _save(repository, clock, operation, replace(operation, launched_to=operation.total))
+    place, first = run[0]
 
     def open_batch(pace: Pace, now: int) -> tuple[Operation, Pace]:
         # What is placed together is launched together.
@@ -202,7 +204,8 @@ def _open_batch(repository: Repository, clock: Clock, operation: Operation, rate
         )
         opened = replace(operation, batch=batch, batches=batch.number)
         if turn > now and not operation.throttled:
-            opened = _extended(opened, turn, rate, len(waiting) - count)
+            # Some of the others may not be wanted any more, and then it has a little longer.
+            opened = _extended(opened, turn, rate, operation.total - (place - 1) - count)
         return opened, pace.taken(Bucket.LAUNCH, rate, count, now)
 
     return _save_paced(repository, clock, operation, open_batch)
@@ -214,17 +217,42 @@ def _extended(operation: Operation, turn: int, rate: Rate, rest: int) -> Operati
     return replace(operation, deadline=deadline)
 
 
-def _first_run(waiting: Sequence[tuple[int, Node]]) -> list[tuple[int, Node]]:
-    """The first nodes that can be asked for in one call: following each other, and launched alike."""
-    run = [waiting[0]]
-    first = waiting[0][1]
-    for place, node in waiting[1:BATCH_SIZE]:
-        alike = node.spec == first.spec and node.placement_group_id == first.placement_group_id
-        alike = alike and node.launch_place == first.launch_place
-        if place != run[-1][0] + 1 or not alike:
-            break
-        run.append((place, node))
+def _next_run(
+    repository: Repository, operation: Operation, portion: int, found: Sequence[Node]
+) -> list[tuple[int, Node]] | None:
+    """The next nodes that can be asked for in one call, by place: following each other, and launched alike.
+
+    About a portion of them, or up to ``BATCH_SIZE`` that are placed together. No node is read that cannot be
+    one of them, but for those on the way there. ``None``: there an instance has still to end.
+    """
+    ids = operation.ids()
+    run: list[tuple[int, Node]] = []
+    for begin in range(operation.launched_to, operation.total, portion):
+        some = found or some_nodes_of(repository, operation, begin, portion)
+        known = {node.id: node for node in some}
+        for place, identity in enumerate(ids[begin : begin + portion], start=begin + 1):
+            node = known.get(identity)
+            is_ours = node is not None and node.launcher == operation.id
+            if node is not None and is_ours and node.replaced_instance_id and node.is_wanted:
+                return run or None
+            if node is not None and is_ours and is_waiting(node) and (not run or _is_alike(node, run[0][1])):
+                run.append((place, node))
+            elif run:
+                return run
+            if len(run) == BATCH_SIZE:
+                return run
+        if run and not run[0][1].placement_group_id:
+            return run
     return run
+
+
+def _is_alike(node: Node, first: Node) -> bool:
+    """Whether one call can ask for both."""
+    return (node.spec, node.placement_group_id, node.launch_place) == (
+        first.spec,
+        first.placement_group_id,
+        first.launch_place,
+    )
 
 
 def _launch_request(operation: Operation, batch: LaunchBatch) -> LaunchRequest:
@@ -261,7 +289,8 @@ def _assign(
     instances = dict(zip(ids, result.instance_ids, strict=False))
 
     def attempt() -> list[str]:
-        nodes = repository.nodes_by_id(operation.cluster, ids if not result.is_told else list(instances))
+        told = len(instances) if result.is_told else batch.count
+        nodes = some_nodes_of(repository, operation, batch.first - 1, told)
         held = {node.instance_id for node in nodes}
         without = [node for node in nodes if not node.instance_id and node.id in instances]
         writes = [

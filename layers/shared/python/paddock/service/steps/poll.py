@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.errors import ComputeThrottled, ComputeUnavailable
-from paddock.model.identity import next_revision
+from paddock.model.identity import next_revision, node_index
 from paddock.model.node import NodeStatus, TargetState
-from paddock.model.operation import ENDING
+from paddock.model.operation import ENDING, Action
 from paddock.ports.compute import InstanceState
-from paddock.ports.repository import Put
+from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.contention import commit_each
 from paddock.service.goals import is_led_there, is_on_its_way
 from paddock.service.healing import join
 from paddock.service.observation import deallocated, instance_of, is_gone, is_to_end, observed
-from paddock.service.read_nodes import nodes_of
+from paddock.service.read_nodes import nodes_of, some_nodes_of
 from paddock.service.settling import never_launched, release_nodes, remove_nodes, settle_nodes, usage_until
 from paddock.service.steps.outcome import Next, Outcome, wait
 from paddock.service.tagging import TAGS_PER_POLL, tag_instances
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from paddock.model.ledger import Ledger
     from paddock.model.node import Node
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 # What has not come about is asked for again after this many polls.
 _POLLS_PER_CALL = 3
+# A write of the operation costs about as much as so many reads of nodes.
+_WORTH_A_MARK = 50
 
 
 def poll(repository: Repository, compute: Compute, clock: Clock, operation_id: str, polls: int) -> Outcome:
@@ -62,9 +65,9 @@ def _poll_launching(
     repository: Repository, compute: Compute, clock: Clock, operation: Operation, polls: int
 ) -> tuple[Outcome, Sequence[Node], Mapping[str, Instance]]:
     """How to go on; and the nodes whose instances were looked at, with what was seen of these."""
-    every = nodes_of(repository, operation)
+    every = _to_look_at(repository, operation)
     nodes = [node for node in every if node.launcher == operation.id]
-    awaited = any(is_on_its_way(node, operation) for node in every if node.launcher != operation.id)
+    awaited = {node.id for node in every if node.launcher != operation.id and is_on_its_way(node, operation)}
     starting = [node for node in nodes if node.status is NodeStatus.PREPARING and node.is_wanted]
     replaced = [node for node in nodes if node.replaced_instance_id and node.is_wanted]
     ids = [node.instance_id for node in starting] + [node.replaced_instance_id for node in replaced]
@@ -80,7 +83,34 @@ def _poll_launching(
         outcome = _again_or_wait(Next.LAUNCH, polls)
     else:
         outcome = wait(polls) if pending or awaited else Outcome(Next.FINISH)
+    if operation.action is Action.CREATE and outcome.next is not Next.FINISH:
+        _mark_settled(repository, clock, operation, pending | awaited)
     return outcome, starting, seen
+
+
+def _to_look_at(repository: Repository, operation: Operation) -> Sequence[Node]:
+    """The nodes that may have news. Of a create: those that are launched, and not seen to the end of it.
+
+    While its nodes come up in turns, as fast as EC2 allows, these are not more than boot at one time.
+    """
+    if operation.action is not Action.CREATE:
+        return nodes_of(repository, operation)
+    # A launch task may have died after it gave the nodes of its batch their instances.
+    batch = operation.batch
+    last = batch.first + batch.count - 1 if batch is not None else operation.launched_to
+    return some_nodes_of(repository, operation, operation.settled_to, last - operation.settled_to)
+
+
+def _mark_settled(
+    repository: Repository, clock: Clock, operation: Operation, unsettled: Collection[str]
+) -> None:
+    """Write down up to where no node has to be looked at again, where that spares many reads."""
+    settled_to = min([operation.launched_to, *(node_index(one) - 1 for one in unsettled)])
+    if settled_to - operation.settled_to < _WORTH_A_MARK:
+        return
+    revision = next_revision(clock.now(), operation.revision)
+    with suppress(WriteConflictError):
+        repository.commit(Put(replace(operation, settled_to=settled_to, revision=revision), was=operation))
 
 
 def seen_state(node: Node, seen: Mapping[str, Instance]) -> InstanceState | None:
@@ -96,15 +126,15 @@ def _again_or_wait(again: Next, polls: int) -> Outcome:
 
 def _record(
     repository: Repository, clock: Clock, nodes: Sequence[Node], seen: Mapping[str, Instance]
-) -> bool:
-    """Write down what is new about these nodes; tells whether any still has to be looked at again."""
+) -> set[str]:
+    """Write down what is new about these nodes; answers which of them have to be looked at again."""
     now = clock.now()
     after = {node.id: observed(node, seen.get(node.instance_id), now) for node in nodes}
     lost = {identity for identity, node in after.items() if not node.counted}
-    writes = [
-        Put(after[node.id], was=node) for node in nodes if node.id not in lost and after[node.id] is not node
-    ]
+    changed = [node for node in nodes if node.id not in lost and after[node.id] is not node]
+    writes = [Put(after[node.id], was=node) for node in changed]
     conflicts = commit_each(repository, writes)
+    overtaken = {node.id for node, write in zip(changed, writes, strict=True) if write in conflicts}
     for cluster in {node.cluster for node in nodes}:
         release_nodes(
             repository,
@@ -113,8 +143,8 @@ def _record(
             lost,
             lambda node: observed(node, seen.get(node.instance_id), clock.now()) if node.is_wanted else node,
         )
-    waiting = [node for node in after.values() if node.counted and node.status is NodeStatus.PREPARING]
-    return bool(conflicts or waiting)
+    pending = [node for node in after.values() if node.counted and node.status is NodeStatus.PREPARING]
+    return overtaken.union(node.id for node in pending)
 
 
 def _record_replaced(
