@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.emulator.template import ROOT
+from tests.pages import PATHS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,7 +24,7 @@ def fences() -> list[tuple[Path, re.Match[str], str]]:
     """All blocks of all pages: the page, where it stands, and the word that says what it is."""
     return [
         (path, match, match[1])
-        for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+        for path in PATHS
         for match in re.finditer(
             r"^```([^\n]*)\n(.*?)^```$", path.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL
         )

@@ -1,4 +1,4 @@
-"""What creating nodes, and virtual clusters, costs in calls: prints the tables that stand in the README.
+"""What creating nodes, and virtual clusters, costs in calls: prints the tables of docs/performance.md.
 
 The use cases and the workflow's tasks run as they are, through the real adapters, over a DynamoDB and an EC2
 in memory that count. Time is the test's own, so each run gives the same numbers.

@@ -1,4 +1,4 @@
-"""Thousands of nodes in an account with AWS's default limits: prints the table that stands in the README.
+"""Thousands of nodes in an account with AWS's default limits: prints the table of docs/performance.md.
 
 The use cases, the workflow's tasks and the reconciler run as they are, through the real adapters, over an EC2
 with its token buckets and a DynamoDB with a partition's limits. Time is the test's own: calls take none, and

@@ -1,4 +1,4 @@
-"""Every change of state that there may be. The README has a row for each; a ``World`` allows no other."""
+"""Every change of state that there may be. docs/proofs.md has a row for each; a ``World`` allows no other."""
 
 from __future__ import annotations
 

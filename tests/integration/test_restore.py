@@ -1,4 +1,4 @@
-"""The table is lost and restored to an earlier time, as the README's Operations say; the cloud went on."""
+"""The table is lost and restored to an earlier time, as docs/restore.md says; the cloud went on."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def let_time_pass(stack: Stack, table: str) -> int:
 
 
 def put_in_place(stack: Stack, restored: str) -> None:
-    """Replace the table by its copy, with the calls of the README."""
+    """Replace the table by its copy, with the calls of docs/restore.md."""
     table, store = stack.output("TableName"), stack.aws("dynamodb")
     backup = store.create_backup(TableName=restored, BackupName=restored)["BackupDetails"]
     assert backup["BackupStatus"] == "AVAILABLE"

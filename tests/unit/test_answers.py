@@ -1,4 +1,4 @@
-"""Every status that the README documents for a route, asked for through its handler."""
+"""Every status that the docs document for a route, asked for through its handler."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from paddock import bootstrap
 from paddock.errors import ComputeUnavailable, StoreThrottled
 from paddock.observability import logger
-from tests import readme
+from tests import pages
 from tests.fakes.api import ACCOUNT, HANDLERS, ask, event, handle, serve
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
 
@@ -128,7 +128,7 @@ def filled(world: World, names: dict[str, str], body: Any) -> tuple[dict[str, st
     return names, body
 
 
-@pytest.mark.parametrize("case", sorted(readme.documented()), ids=lambda case: "-".join(map(str, case)))
+@pytest.mark.parametrize("case", sorted(pages.documented()), ids=lambda case: "-".join(map(str, case)))
 def test_each_documented_status_is_answered(world: World, case: tuple[str, str, int]) -> None:
     method, route, expected = case
     names, query, body = CASES[case]
@@ -166,7 +166,7 @@ def test_nodes_of_one_operation_are_listed_alone(world: World, name: str) -> Non
 
 
 def test_every_case_is_documented() -> None:
-    assert CASES.keys() == readme.documented()
+    assert CASES.keys() == pages.documented()
 
 
 @pytest.mark.usefixtures("world")

@@ -103,6 +103,6 @@ def test_nothing_is_deleted_in_a_block_that_also_makes_what_replaces_it(block: B
 
 
 def test_a_backup_is_waited_for_before_the_table_is_deleted() -> None:
-    text = "".join(block.text for block in BLOCKS if block.page == "README.md")
+    text = "".join(block.text for block in BLOCKS if block.page == "restore.md")
     deleted = text.index('delete-table --table-name "$TABLE"\n')
     assert text.index("create-backup") < text.index("grep AVAILABLE") < deleted

@@ -1,8 +1,6 @@
-"""What creates and virtual clusters cost in calls and capacity units; and that the README says so."""
+"""What creates and virtual clusters cost in calls and capacity units, as docs/performance.md says."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 import pytest
 
@@ -14,8 +12,8 @@ from tests.bench.calls import (
     table,
     virtual_cluster_table,
 )
+from tests.pages import DOCS
 
-README = Path(__file__).parents[2] / "README.md"
 KILOBYTE, PAGE = 1_024, 1_048_576
 
 
@@ -62,7 +60,7 @@ def test_a_create_makes_exactly_as_many_calls_as_the_formula_says(nodes: int) ->
     assert cost.request_calls == {"GetItem": 4, "TransactWriteItems": 1 + recordings}
     # All nodes are read at the beginning and at the end, and a batch before, by and after its launch.
     reads = 2 * batches + polls - 1
-    # Records grow as nodes come up, so early reads may take a page less; the README's table has the number.
+    # Records grow as nodes come up, so early reads may take a page less; the page's table has the number.
     pages = at_least(sum(cost.node_bytes), PAGE)
     assert reads + 2 * max(1, pages - 1) <= cost.calls["Query"] <= reads + 2 * pages
     assert cost.calls == {
@@ -141,7 +139,7 @@ def test_growing_reads_one_page_of_nodes_and_not_all(nodes: int) -> None:
     assert cost.calls["BatchGetItem"] == 0
 
 
-def test_the_readme_has_the_tables_that_the_bench_prints() -> None:
-    text = README.read_text(encoding="utf-8")
+def test_the_page_has_the_tables_that_the_bench_prints() -> None:
+    text = (DOCS / "performance.md").read_text(encoding="utf-8")
     assert table() in text
     assert virtual_cluster_table() in text

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.emulator.template import ROOT
+from tests.pages import PATHS
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-DOCS = ROOT / "docs"
 BLOCKS = [
     (path.stem, number, block)
-    for path in sorted(DOCS.glob("*.md"))
+    for path in PATHS
     for number, block in enumerate(
         re.findall(r"^```bash\n(.*?)^```", path.read_text(), re.MULTILINE | re.DOTALL)
     )

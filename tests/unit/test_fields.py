@@ -17,12 +17,12 @@ from paddock.model.requests import (
     ScaleRequest,
     VirtualClusterWrite,
 )
-from tests.emulator.template import ROOT
+from tests.pages import DOCS
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
-TEXT = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+TEXT = (DOCS / "api.md").read_text(encoding="utf-8")
 SECTIONS: dict[str, type[BaseModel]] = {
     "Definition": ClusterWrite,
     "Node array": NodeArray,

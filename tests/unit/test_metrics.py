@@ -358,7 +358,7 @@ def test_what_a_failing_task_did_is_counted(watched: Watched) -> None:
 
 
 def test_lines_about_an_operation_have_its_id_under_one_key(watched: Watched) -> None:
-    """The README's command to follow an operation through the log looks for it."""
+    """The command in docs/operations.md to follow an operation through the log looks for it."""
     log = StringIO()
     watched.monkeypatch.setattr(logger.registered_handler, "stream", log)
     operation_id = watched.create(1)

@@ -26,7 +26,7 @@ Answer = TypeVar("Answer")
 
 
 class Metric(StrEnum):
-    """All metrics there are; a README table says what they mean."""
+    """All metrics there are; a table in docs/operations.md says what they mean."""
 
     OPERATIONS_STARTED = "OperationsStarted"
     OPERATIONS_SUCCEEDED = "OperationsSucceeded"

@@ -1,4 +1,4 @@
-"""The README as data: its tables, and the routes with the statuses that it documents."""
+"""The README and the pages of docs/ as data: tables, and the routes with the statuses that they document."""
 
 from __future__ import annotations
 
@@ -7,7 +7,10 @@ from itertools import takewhile
 
 from tests.emulator.template import ROOT
 
-TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
+README = ROOT / "README.md"
+DOCS = ROOT / "docs"
+PATHS = [README, *sorted(DOCS.rglob("*.md"))]
+TEXT = "\n".join(path.read_text(encoding="utf-8") for path in PATHS)
 _ROUTE = re.compile(r"(GET|PUT|POST|DELETE) `([^`]+)`")
 
 
@@ -19,7 +22,7 @@ def rows(*header: str) -> list[list[str]]:
         if _cells(line) == list(header):
             table = takewhile(lambda row: row.startswith("|"), lines[number + 2 :])
             found += [_cells(row) for row in table]
-    assert found, f"the README has no table {header}"
+    assert found, f"no page has a table {header}"
     return found
 
 

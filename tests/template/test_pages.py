@@ -1,4 +1,4 @@
-"""The README tells of each route, error, parameter, event, metric and alarm that there is."""
+"""The README and docs tell of each route, error, parameter, event, metric and alarm that there is."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from paddock import errors
 from paddock.http.routes import METHODS
 from paddock.observability import Metric
-from tests import readme
+from tests import pages
 from tests.emulator.template import ROOT, load_template
 from tests.fakes.transitions import TRANSITIONS
 
@@ -22,44 +22,44 @@ ERRORS = [
     for name, kind in inspect.getmembers(errors, inspect.isclass)
     if issubclass(kind, errors.PaddockError) and kind is not errors.PaddockError
 ]
-ANSWERS = readme.rows("endpoint", "status", "held by")
-CHANGES = readme.rows("what", "from", "to", "held by")
-FAULTS = readme.rows("what happened to others, and the answer here", "held by")
+ANSWERS = pages.rows("endpoint", "status", "held by")
+CHANGES = pages.rows("what", "from", "to", "held by")
+FAULTS = pages.rows("what happened to others, and the answer here", "held by")
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
 def test_each_route_is_told(method: str, path: str) -> None:
-    assert f"| {method} `{path}` |" in readme.TEXT
+    assert f"| {method} `{path}` |" in pages.TEXT
 
 
 @pytest.mark.parametrize("name", ERRORS)
 def test_each_error_is_told(name: str) -> None:
-    assert f"`{name}`" in readme.TEXT
+    assert f"`{name}`" in pages.TEXT
 
 
 @pytest.mark.parametrize("name", TEMPLATE["Parameters"])
 def test_each_parameter_is_told(name: str) -> None:
-    assert f"| `{name}` |" in readme.TEXT
+    assert f"| `{name}` |" in pages.TEXT
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / "events").rglob("*.json")), ids=lambda path: path.stem)
 def test_each_event_is_told(path: object) -> None:
-    assert f"{path}".rsplit("/", 1)[-1] in readme.TEXT
+    assert f"{path}".rsplit("/", 1)[-1] in pages.TEXT
 
 
 def test_each_answer_of_each_route_is_held_by_a_test() -> None:
     held = {
         (*route, int(status))
         for told, statuses, _ in ANSWERS
-        for route in readme.routes(told)
+        for route in pages.routes(told)
         for status in statuses.split(", ")
     }
-    assert held == readme.documented()
+    assert held == pages.documented()
 
 
 def test_each_status_that_any_route_may_answer_is_held_by_a_test() -> None:
     told = "".join(
-        status for _, status, _ in readme.rows("word", "status", "what it means, and what comes with it")
+        status for _, status, _ in pages.rows("word", "status", "what it means, and what comes with it")
     )
     own = {status for _, statuses, _ in ANSWERS for status in statuses.split(", ")}
     assert set(re.findall(r"\d{3}", told)) | {"401", "404", "413", "429", "504"} <= own
@@ -79,7 +79,7 @@ def test_each_test_that_is_named_exists(cell: str) -> None:
 
 @pytest.mark.parametrize("name", Metric)
 def test_each_metric_is_told(name: str) -> None:
-    assert f"`{name}`" in readme.TEXT
+    assert f"`{name}`" in pages.TEXT
 
 
 ALARMS = [name for name, one in TEMPLATE["Resources"].items() if one["Type"] == "AWS::CloudWatch::Alarm"]
@@ -87,5 +87,5 @@ ALARMS = [name for name, one in TEMPLATE["Resources"].items() if one["Type"] == 
 
 @pytest.mark.parametrize("name", ALARMS)
 def test_each_alarm_is_told_with_what_it_means_and_what_to_do(name: str) -> None:
-    [row] = re.findall(rf"^\| .*`{name}`.* \| (.+) \| (.+) \|$", readme.TEXT, re.MULTILINE)
+    [row] = re.findall(rf"^\| .*`{name}`.* \| (.+) \| (.+) \|$", pages.TEXT, re.MULTILINE)
     assert all(len(cell) > 20 for cell in row)
