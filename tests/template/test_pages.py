@@ -82,10 +82,50 @@ def test_each_metric_is_told(name: str) -> None:
     assert f"`{name}`" in pages.TEXT
 
 
-ALARMS = [name for name, one in TEMPLATE["Resources"].items() if one["Type"] == "AWS::CloudWatch::Alarm"]
+ALARMS = {
+    name: resource["Properties"]
+    for name, resource in TEMPLATE["Resources"].items()
+    if resource["Type"] == "AWS::CloudWatch::Alarm"
+}
+OPERATIONS = (pages.DOCS / "operations.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ALARMS)
 def test_each_alarm_is_told_with_what_it_means_and_what_to_do(name: str) -> None:
-    [row] = re.findall(rf"^\| .*`{name}`.* \| (.+) \| (.+) \|$", pages.TEXT, re.MULTILINE)
-    assert all(len(cell) > 20 for cell in row)
+    [section] = re.findall(rf"^## {name}\n(.*?)(?=^## )", OPERATIONS, re.MULTILINE | re.DOTALL)
+    parts = re.fullmatch(
+        r"\s*\*\*Fires when\*\* (.+?)\*\*Meaning\.\*\*(.+?)\*\*What to do\.\*\*(.+)", section, re.DOTALL
+    )
+    assert parts, section
+    assert all(len(part.strip()) > 20 for part in parts.groups())
+
+
+@pytest.mark.parametrize("name", ALARMS)
+def test_each_alarm_is_told_with_its_metric_and_its_threshold(name: str) -> None:
+    [told] = re.findall(rf"^## {name}\n\n\*\*Fires when\*\* (.+?)\n\n", OPERATIONS, re.MULTILINE | re.DOTALL)
+    alarm = ALARMS[name]
+    below = alarm["ComparisonOperator"] == "LessThanThreshold"
+    assert f"`{alarm['MetricName']}`" in told
+    assert (f"below {alarm['Threshold']}" if below else f"is {alarm['Threshold']} ") in told
+    if alarm["EvaluationPeriods"] > 1 and "DatapointsToAlarm" not in alarm:
+        number = {2: "two", 3: "three"}[alarm["EvaluationPeriods"]]
+        assert f"in each of {number} periods of {alarm['Period'] // 60} minutes" in told
+
+
+@pytest.mark.parametrize("name", ALARMS)
+def test_each_alarm_points_to_its_heading(name: str) -> None:
+    """The description is in the message that wakes a person up; tests/unit/test_links.py holds headings."""
+    assert ALARMS[name]["AlarmDescription"].endswith(f", see docs/operations.md#{name.lower()}")
+
+
+def test_each_log_line_that_the_runbook_looks_for_is_written() -> None:
+    code = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "layers" / "shared").rglob("*.py"))
+    messages = re.findall(r'`logs \d+[hm] "([^"]+)"', OPERATIONS)
+    assert len(messages) > 5
+    assert [message for message in messages if f'"{message}' not in code] == []
+
+
+def test_each_resource_that_the_runbook_names_exists() -> None:
+    named = set(re.findall(r"\$\(resource (\w+)\)", OPERATIONS))
+    assert len(named) > 2
+    assert named <= TEMPLATE["Resources"].keys()
