@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,6 +15,9 @@ from paddock.observability import Metric
 from tests import pages
 from tests.emulator.template import ROOT, load_template
 from tests.fakes.transitions import TRANSITIONS
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 TEMPLATE = load_template()
 ROUTES = sorted((method, path) for path, methods in METHODS.items() for method in methods)
@@ -129,3 +133,19 @@ def test_each_resource_that_the_runbook_names_exists() -> None:
     named = set(re.findall(r"\$\(resource (\w+)\)", OPERATIONS))
     assert len(named) > 2
     assert named <= TEMPLATE["Resources"].keys()
+
+
+@pytest.mark.parametrize("path", sorted((pages.DOCS / "decisions").glob("0*.md")), ids=lambda path: path.stem)
+def test_each_decision_has_its_context_and_its_alternatives(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    number = path.name[:4]
+    assert re.match(rf"# {number}\. .+\n\nDate: \d{{4}}-\d\d-\d\d\n\n## Context\n\n\S", text)
+    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == ["Context", "Decision", "Alternatives"]
+    assert len(text.partition("## Alternatives")[2].strip()) > 20
+
+
+def test_decisions_are_numbered_without_a_gap_and_all_are_in_the_index() -> None:
+    names = sorted(path.name for path in (pages.DOCS / "decisions").glob("0*.md"))
+    assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
+    index = (pages.DOCS / "decisions" / "README.md").read_text(encoding="utf-8")
+    assert re.findall(r"^- \[.*\]\((.*)\)$", index, re.MULTILINE) == names
