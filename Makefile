@@ -12,7 +12,7 @@ READY := $(VENV)/.requirements-$(shell $(PYTHON) -c 'import hashlib, sys; print(
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help local local-reset break logs sam-local test oracle explore soak torture bench bench-scale check format pins build clean
+.PHONY: help local local-reset break logs sam-local test oracle explore soak torture bench bench-scale docs check format pins build clean
 
 help:  ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -56,6 +56,9 @@ bench: $(READY)  ## Print what creating nodes costs in calls
 
 bench-scale: $(READY)  ## Print what 10,000 nodes take with AWS's default limits, in half an hour
 	@PYTHONPATH=layers/shared/python $(BIN)/python -m tests.bench.scale
+
+docs: $(READY)  ## Write the tables of docs/ that are made from the code, in a minute
+	@PYTHONPATH=layers/shared/python $(BIN)/python -m tests.generated
 
 check: $(READY)  ## Check format, lint, types, the template and the import arrows
 	$(BIN)/ruff format --check

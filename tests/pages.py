@@ -43,3 +43,9 @@ def documented() -> set[tuple[str, str, int]]:
 
 def _cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.strip("|").split(" | ")] if line.startswith("|") else []
+
+
+def table(header: list[str], body: list[list[str]]) -> str:
+    """A table as it stands on a page."""
+    lines = ["| " + " | ".join(line) + " |\n" for line in (header, *body)]
+    return "".join([lines[0], "|" + "---|" * len(header) + "\n", *lines[1:]])

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from tests.integration.story import create, finished, new_cluster, nodes, only_bucket, ready_nodes
 
 if TYPE_CHECKING:
@@ -21,6 +23,13 @@ def act(client: Client, cluster: str, action: str, *selected: dict[str, Any]) ->
     return operation
 
 
+@pytest.mark.proves(
+    "POST /clusters/{cluster}/nodes/deallocate: 202",
+    "POST /clusters/{cluster}/nodes/start: 202",
+    "POST /clusters/{cluster}/nodes/restart: 202",
+    "POST /clusters/{cluster}/nodes/reimage: 202",
+    "POST /clusters/{cluster}/nodes/remove: 202",
+)
 def test_a_node_is_deallocated_started_restarted_reimaged_and_removed(client: Client) -> None:
     cluster = new_cluster(client)
     [node] = ready_nodes(client, cluster, 1)
@@ -56,6 +65,7 @@ def test_a_fixed_node_that_does_not_start_automatically_is_started_and_shut_down
     assert (off["Status"], off["NodeId"], off["InstanceId"]) == ("Off", node["NodeId"], None)
 
 
+@pytest.mark.proves("POST /cloud/actions/retry/{cluster}: 200")
 def test_nodes_that_failed_are_retried(client: Client, stack: Stack) -> None:
     cluster = new_cluster(client, {"machineType": "c7a-2xlarge", "vcpuCount": 8, "memory": 16.0})
     stack.ec2_control("capacity", remaining=0, instance_type="c7a.2xlarge")

@@ -97,6 +97,10 @@ def cluster(client: Client) -> str:
     return new_cluster(client)
 
 
+@pytest.mark.proves(
+    "POST /clusters/{cluster}/nodes/create: 400",
+    "POST /clusters/{cluster}/nodes/terminate: 400",
+)
 @pytest.mark.parametrize("verb", WRITES)
 @pytest.mark.parametrize("body", NOT_JSON.values(), ids=NOT_JSON)
 def test_what_is_not_json_is_a_400_that_says_so(
@@ -108,6 +112,12 @@ def test_what_is_not_json_is_a_400_that_says_so(
     assert "JSON" in reply.body.decode() or "UTF-8" in reply.body.decode()
 
 
+@pytest.mark.proves(
+    "PUT /clusters/{cluster}: 400",
+    "POST /clusters/{cluster}/nodes/create: 409",
+    "POST /clusters/{cluster}/nodes/terminate: 409",
+    "POST /virtual_clusters: 400",
+)
 @pytest.mark.parametrize(("verb", "body"), [(verb, body) for verb in BROKEN for body in BROKEN[verb]])
 def test_a_body_that_breaks_a_rule_is_told_which(client: Client, cluster: str, verb: str, body: Any) -> None:
     method, path, _, status = WRITES[verb]
@@ -128,6 +138,15 @@ def test_an_unknown_field_is_told_the_nearest_known_one(client: Client) -> None:
     assert "replicaSets" in reply.json()["msg"]
 
 
+@pytest.mark.proves(
+    "GET /clusters/{cluster}: 404",
+    "DELETE /clusters/{cluster}: 404",
+    "GET /clusters/{cluster}/status: 404",
+    "POST /clusters/{cluster}/nodes/create: 404",
+    "POST /clusters/{cluster}/nodes/terminate: 404",
+    "GET /virtual_clusters/{virtualCluster}: 404",
+    "DELETE /virtual_clusters/{virtualCluster}: 404",
+)
 @pytest.mark.parametrize(
     ("method", "path", "body"),
     [
@@ -153,6 +172,12 @@ def test_what_is_not_there_is_a_404(client: Client, method: str, path: str, body
     assert client.request(method, path, body).status == 404
 
 
+@pytest.mark.proves(
+    "GET /clusters/{cluster}/status: 400",
+    "GET /clusters/{cluster}/nodes: 400",
+    "GET /operations: 400",
+    "GET /virtual_clusters: 400",
+)
 @pytest.mark.parametrize(
     "path",
     [
@@ -169,6 +194,7 @@ def test_a_query_that_breaks_a_rule_is_a_400(client: Client, cluster: str, path:
     assert client.get(path.format(cluster=cluster)).status == 400
 
 
+@pytest.mark.proves("GET /clusters/{cluster}/nodes: 404", "GET /operations: 200")
 def test_an_unknown_request_id_is_told_in_the_words_that_clients_look_for(
     client: Client, cluster: str
 ) -> None:

@@ -43,6 +43,7 @@ def get(client: Client, body: dict[str, Any]) -> dict[str, Any]:
     return data
 
 
+@pytest.mark.proves("POST /virtual_clusters: 202")
 def test_what_is_missing_is_launched_and_joins(client: Client) -> None:
     cluster = new_cluster(client)
     ready_nodes(client, cluster, 1)
@@ -73,6 +74,7 @@ def test_what_cannot_be_launched_is_a_conflict_that_says_what_can(client: Client
     assert nodes(client, cluster) == []
 
 
+@pytest.mark.proves("GET /virtual_clusters/{virtualCluster}/history: 200")
 def test_a_node_that_is_taken_by_force_is_replaced_and_the_history_says_so(
     client: Client, stack: Stack
 ) -> None:

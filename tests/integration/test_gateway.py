@@ -45,11 +45,13 @@ def problem(reply: Reply) -> dict[str, Any]:
     return body
 
 
+@pytest.mark.proves("every route: 401")
 @pytest.mark.parametrize("path", [*PATHS, "/", "/no/such/route"])
 def test_credentials_are_asked_for_on_every_path(client: Client, path: str) -> None:
     _is_asked_for(client.without_credentials().get(path))
 
 
+@pytest.mark.proves("every route: 401")
 @pytest.mark.parametrize("path", ["/clusters", "/virtual_clusters/none", "/no/such/route"])
 @pytest.mark.parametrize("credentials", [("admin", "wrong"), ("nobody", "paddock-local")])
 def test_wrong_credentials_are_asked_for_again(
@@ -69,6 +71,7 @@ def test_a_strange_authorization_header_is_a_401(client: Client, header: str) ->
     assert client.without_credentials().get("/clusters", Authorization=header).status == 401
 
 
+@pytest.mark.proves("GET /healthz: 200")
 def test_health_needs_no_credentials_and_tells_nothing(client: Client) -> None:
     anybody = client.without_credentials()
     for path in ("/healthz", "/healthz/"):
@@ -78,6 +81,7 @@ def test_health_needs_no_credentials_and_tells_nothing(client: Client) -> None:
     assert client.with_credentials(("admin", "wrong")).get("/healthz").status == 200
 
 
+@pytest.mark.proves("every route: 405")
 @pytest.mark.parametrize("path", [*PATHS, "/healthz"])
 def test_a_wrong_method_is_told_the_right_ones(client: Client, path: str) -> None:
     reply = client.request("PATCH", path, {})
@@ -86,6 +90,7 @@ def test_a_wrong_method_is_told_the_right_ones(client: Client, path: str) -> Non
     problem(reply)
 
 
+@pytest.mark.proves("any other path: 404")
 @pytest.mark.parametrize("path", ["/", "/no/such/route", "/clusters/none/nodes/juggle", "/Clusters"])
 def test_an_unknown_route_is_a_404(client: Client, path: str) -> None:
     reply = client.get(path)

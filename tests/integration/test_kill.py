@@ -10,6 +10,8 @@ import sys
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 from paddock.model.node import NodeStatus
 from paddock.model.operation import OperationState
 from tests.emulator.client import Client
@@ -71,6 +73,7 @@ def kill_emulators(stack: Stack) -> None:
     stack.stop()
 
 
+@pytest.mark.proves("killed in the middle of a launch: adopted or ended, never pending for ever")
 def test_killed_and_started_again_an_operation_ends_and_launches_nothing_twice(tmp_path: Path) -> None:
     """First what `make local` runs in is killed, then the emulators themselves."""
     made = settings(tmp_path, free_port(), free_port())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.emulator.machine import ask_as
 from tests.integration.story import create, finished, new_cluster, nodes
 
@@ -12,6 +14,7 @@ if TYPE_CHECKING:
     from tests.emulator.stack import Stack
 
 
+@pytest.mark.proves("GET /self: 200")
 def test_a_machine_learns_which_node_it_is_by_its_role_s_signature(client: Client, stack: Stack) -> None:
     cluster = new_cluster(client)
     finished(client, create(client, cluster, 2).json()["operationId"])

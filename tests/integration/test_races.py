@@ -6,6 +6,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
+import pytest
+
 from tests.integration.story import (
     bucket,
     create,
@@ -25,6 +27,7 @@ def statuses(replies: list[Reply]) -> Counter[int]:
     return Counter(reply.status for reply in replies)
 
 
+@pytest.mark.proves("two quick updates: the second is refused with 409")
 def test_of_eight_writers_with_one_revision_one_wins(client: Client) -> None:
     cluster = new_cluster(client)
     ready_nodes(client, cluster, 8)
@@ -64,6 +67,7 @@ def test_virtual_clusters_that_compete_for_nodes_share_none(client: Client) -> N
     assert {one.json()["data"]["code"] for one in replies if one.status == 409} == {"InsufficientNodes"}
 
 
+@pytest.mark.proves("a request sent twice: one launch")
 def test_of_eight_creates_with_one_request_id_one_is_done(client: Client) -> None:
     cluster = new_cluster(client)
     replies = together(8, lambda _: create(client, cluster, 2, requestId="same"))
@@ -74,6 +78,7 @@ def test_of_eight_creates_with_one_request_id_one_is_done(client: Client) -> Non
     assert len(nodes(client, cluster)) == 2
 
 
+@pytest.mark.proves("more than the maximum asked for: `added` is less")
 def test_sixteen_creates_for_ten_places_add_ten(client: Client) -> None:
     cluster = new_cluster(client, bucket(maxCount=10))
     replies = together(16, lambda _: create(client, cluster, 1))

@@ -284,6 +284,7 @@ CRASHES = {
 }
 
 
+@pytest.mark.proves("the answer lost, the effect done: found by its token or tag")
 @pytest.mark.parametrize("rule", CRASHES.values(), ids=CRASHES)
 def test_a_call_that_fails_again_and_again_is_made_up_for(
     stack: Stack, client: Client, sky: Weather, rule: dict[str, Any]

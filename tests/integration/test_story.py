@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 from uuid import uuid4
 
+import pytest
+
 from tests.fakes.world import nodearray
 from tests.integration.story import create, finished, new_cluster, nodes, only_bucket, ready_nodes
 
@@ -115,6 +117,7 @@ def test_what_ec2_refuses_ends_the_operation_truthfully(client: Client, stack: S
     assert alive(stack, cluster) == 2
 
 
+@pytest.mark.proves("an instance ended by hand: noticed, and a later terminate succeeds")
 def test_an_instance_that_was_ended_by_hand_does_not_hold_up_a_terminate(
     client: Client, stack: Stack
 ) -> None:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tests.emulator.client import Client
 
 
+@pytest.mark.proves("GET /clusters/{cluster}/usage: 200")
 def test_ended_and_running_nodes_are_in_the_usage_with_their_cost(client: Client) -> None:
     cluster = new_cluster(client, bucket(pricePerHour=3.0))
     ended, running = ready_nodes(client, cluster, 2)
@@ -45,6 +46,7 @@ def test_ended_and_running_nodes_are_in_the_usage_with_their_cost(client: Client
         assert client.get(f"/clusters/{cluster}/usage{query}").status == 200
 
 
+@pytest.mark.proves("GET /clusters/{cluster}/usage: 400")
 @pytest.mark.parametrize(
     "query",
     [
@@ -65,5 +67,6 @@ def test_what_is_no_timeframe_is_a_400_that_states_the_rule(client: Client, quer
     assert reply.json()["Message"]
 
 
+@pytest.mark.proves("GET /clusters/{cluster}/usage: 404")
 def test_the_usage_of_an_unknown_cluster_is_a_404(client: Client) -> None:
     assert client.get("/clusters/nowhere/usage").status == 404

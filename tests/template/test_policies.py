@@ -182,6 +182,7 @@ def test_reading_routes_cannot_write(name: str) -> None:
         assert actions(name) <= READS | more
 
 
+@pytest.mark.proves("a slow EC2: no request about nodes waits for it")
 @pytest.mark.parametrize("action", EFFECTS)
 def test_effects_are_for_those_that_need_them(action: str) -> None:
     assert {name for name in SUBJECTS if action in actions(name)} == EFFECTS[action]

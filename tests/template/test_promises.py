@@ -113,6 +113,7 @@ def test_a_client_whose_credentials_cannot_be_checked_is_told_to_come_back(kind:
     assert response["ResponseParameters"]["Headers"]["Retry-After"] == "'5'"
 
 
+@pytest.mark.proves("every route: 413, 429, 504")
 @pytest.mark.parametrize("kind", GATEWAY_RESPONSES)
 def test_the_gateway_answers_in_the_shape_of_both_surfaces(kind: str) -> None:
     text = GATEWAY_RESPONSES[kind]["ResponseTemplates"]["application/json"]

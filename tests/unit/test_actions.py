@@ -71,6 +71,7 @@ def state_of(world: World, instance_id: str) -> str:
     return instance.state
 
 
+@pytest.mark.proves("node: Ready → Deallocated")
 def test_a_deallocated_node_keeps_its_instance_and_gives_back_its_limits(world: World) -> None:
     [node] = world.ready()
     assert done(world, Action.DEALLOCATE, node).state is OperationState.SUCCEEDED
@@ -81,6 +82,7 @@ def test_a_deallocated_node_keeps_its_instance_and_gives_back_its_limits(world: 
     assert active(world) == 0
 
 
+@pytest.mark.proves("node: Deallocated → Preparing")
 def test_a_deallocated_node_starts_again_with_the_same_instance(world: World) -> None:
     [node] = world.ready()
     done(world, Action.DEALLOCATE, node)
@@ -91,6 +93,7 @@ def test_a_deallocated_node_starts_again_with_the_same_instance(world: World) ->
     assert active(world) == 1
 
 
+@pytest.mark.proves("node: Deallocated → Terminating")
 def test_a_deallocated_node_can_be_terminated(world: World) -> None:
     [node] = world.ready()
     done(world, Action.DEALLOCATE, node)
@@ -151,6 +154,7 @@ def test_a_node_whose_start_was_answered_with_an_error_is_not_started_when_there
     assert [node.status for node in world.nodes()] == [NodeStatus.READY, NodeStatus.DEALLOCATED]
 
 
+@pytest.mark.proves("node: Preparing → Deallocated")
 def test_a_start_without_capacity_leaves_the_node_deallocated(world: World) -> None:
     [node] = world.ready()
     done(world, Action.DEALLOCATE, node)
@@ -210,6 +214,7 @@ def test_an_instance_that_will_not_stop_goes_on_running(world: World) -> None:
     assert active(world) == 1
 
 
+@pytest.mark.proves("node: Ready → Failed")
 def test_an_instance_that_ends_while_it_is_stopped_fails_its_node(world: World) -> None:
     [node] = world.ready()
     operation, _ = world.manage(Action.DEALLOCATE, ids=[node.id])
@@ -220,6 +225,7 @@ def test_an_instance_that_ends_while_it_is_stopped_fails_its_node(world: World) 
     assert world.terminate(hostnames=[node.hostname], ip_addresses=[node.private_ip])[1] == []
 
 
+@pytest.mark.proves("POST /clusters/{cluster}/nodes/shutdown: 202")
 @pytest.mark.parametrize(("policy", "left"), [("Terminate", []), ("Deallocate", [NodeStatus.DEALLOCATED])])
 def test_a_shutdown_does_what_the_nodes_policy_says(
     world: World, policy: str, left: list[NodeStatus]
@@ -229,6 +235,7 @@ def test_a_shutdown_does_what_the_nodes_policy_says(
     assert [one.status for one in world.nodes()] == left
 
 
+@pytest.mark.proves("node: nothing → Off")
 def test_a_node_that_does_not_start_automatically_is_off_and_uses_no_limits(world: World) -> None:
     operation, (added,) = world.create(2, nodeAttributes=OFF)
     assert added.count == 2
@@ -239,6 +246,7 @@ def test_a_node_that_does_not_start_automatically_is_off_and_uses_no_limits(worl
     assert not world.alive()
 
 
+@pytest.mark.proves("node: Off → Acquiring")
 def test_a_node_that_is_off_is_launched_by_a_start(world: World) -> None:
     operation, _ = world.create(1, nodeAttributes=OFF)
     world.drive(operation)
@@ -255,6 +263,7 @@ def test_a_lost_answer_to_a_starts_launch_launches_nothing_twice(world: World) -
     assert len(world.alive()) == 3
 
 
+@pytest.mark.proves("node: Terminating → Off")
 def test_a_fixed_node_stays_as_off_when_it_is_terminated(world: World) -> None:
     [node] = world.ready(nodeAttributes=FIXED)
     done(world, Action.TERMINATE, node)
@@ -273,6 +282,7 @@ def test_a_fixed_node_is_gone_when_it_is_removed(world: World) -> None:
     assert not world.alive()
 
 
+@pytest.mark.proves("node: Off → Terminating")
 def test_a_node_that_is_off_can_be_removed(world: World) -> None:
     operation, _ = world.create(1, nodeAttributes=OFF)
     world.drive(operation)
@@ -302,6 +312,7 @@ def test_only_a_ready_node_can_be_restarted_or_reimaged(world: World, action: Ac
     assert "must be Ready" in refusal(world, action, only(world))
 
 
+@pytest.mark.proves("node: Ready → Acquiring")
 def test_a_reimaged_node_has_another_instance_and_is_otherwise_the_same(world: World) -> None:
     [node] = world.ready()
     assert done(world, Action.REIMAGE, node).state is OperationState.SUCCEEDED
@@ -401,6 +412,7 @@ def test_a_deallocated_node_is_not_given_to_a_virtual_cluster(world: World) -> N
     assert list(world.claim("a", x4c8g=1).node_instances) == [nodes[1].id]
 
 
+@pytest.mark.proves("node: Failed → Acquiring")
 def test_failed_nodes_are_tried_again_as_far_as_limits_allow(world: World) -> None:
     world.ec2.capacity(1)
     operation, _ = world.create(3)

@@ -128,6 +128,19 @@ def filled(world: World, names: dict[str, str], body: Any) -> tuple[dict[str, st
     return names, body
 
 
+@pytest.mark.proves(
+    "GET /clusters: 200",
+    "POST /clusters/{cluster}/nodes/shutdown: 400, 404, 409",
+    "POST /clusters/{cluster}/nodes/deallocate: 400, 404, 409",
+    "POST /clusters/{cluster}/nodes/start: 400, 404, 409",
+    "POST /clusters/{cluster}/nodes/remove: 400, 404, 409",
+    "POST /clusters/{cluster}/nodes/restart: 400, 404, 409",
+    "POST /clusters/{cluster}/nodes/reimage: 400, 404, 409",
+    "POST /cloud/actions/retry/{cluster}: 404",
+    "POST /clusters/{cluster}/scale/{nodearray}: 400",
+    "GET /operations: 200",
+    "GET /virtual_clusters/{virtualCluster}/history: 400, 404",
+)
 @pytest.mark.parametrize("case", sorted(pages.documented()), ids=lambda case: "-".join(map(str, case)))
 def test_each_documented_status_is_answered(world: World, case: tuple[str, str, int]) -> None:
     method, route, expected = case
@@ -178,6 +191,7 @@ def test_a_method_that_a_route_does_not_have_is_a_405(route: str) -> None:
     assert answer["allow"]
 
 
+@pytest.mark.proves("every route: 500, 503")
 @pytest.mark.parametrize(
     ("error", "status"), [(StoreThrottled("the store is busy"), 503), (RuntimeError("a bug"), 500)], ids=str
 )
@@ -217,6 +231,7 @@ def test_a_log_line_does_not_quote_all_of_a_body_that_is_wrong(
     assert max(map(len, lines)) < 5_000
 
 
+@pytest.mark.proves("a slow EC2: no request about nodes waits for it")
 @pytest.mark.parametrize("action", ["create", *ACTIONS])
 def test_a_request_about_nodes_is_answered_though_ec2_does_not_answer(
     world: World, monkeypatch: pytest.MonkeyPatch, action: str

@@ -42,6 +42,7 @@ def delete(world: World, expected: int | None = None, name: str = CLUSTER) -> No
     delete_cluster(world.repository, world.clock, name, expected)
 
 
+@pytest.mark.proves("PUT /clusters/{cluster}: 200, 201")
 def test_a_put_creates_and_then_replaces(world: World) -> None:
     first, is_new = put(world, "my demo")
     assert is_new
@@ -63,6 +64,7 @@ def test_the_revision_grows_also_where_the_clock_stands_behind(world: World) -> 
     assert after.revision == before.revision + 1
 
 
+@pytest.mark.proves("PUT /clusters/{cluster}: 409", "two quick updates: the second is refused with 409")
 @pytest.mark.parametrize("off", [None, -1, 1, "zero"])
 def test_a_put_on_any_other_revision_is_refused_and_told_the_current_one(
     world: World, off: int | str | None
@@ -153,6 +155,7 @@ def test_a_cloud_that_does_not_answer_leaves_everything_as_it_was(world: World) 
 # Nodes hold what they use.
 
 
+@pytest.mark.proves("PUT /clusters/{cluster}: 409")
 @pytest.mark.parametrize(
     "arrays",
     [[nodearray("b")], [nodearray("a", bucket("c7i-large")), nodearray("b")], []],
@@ -193,6 +196,10 @@ def test_a_failed_node_still_uses_its_bucket(world: World) -> None:
 # Deleting.
 
 
+@pytest.mark.proves(
+    "DELETE /clusters/{cluster}: 200",
+    "a name made again while its bearer ends: works once it is gone, and before that says why not",
+)
 def test_a_cluster_without_nodes_can_be_deleted_and_made_again(world: World) -> None:
     before = stored(world)
     delete(world, before.revision)
@@ -210,6 +217,7 @@ def test_a_delete_need_not_name_a_revision(world: World) -> None:
         delete(world)
 
 
+@pytest.mark.proves("DELETE /clusters/{cluster}: 409")
 @pytest.mark.parametrize("expected", [0, 1])
 def test_a_delete_on_another_revision_is_refused(world: World, expected: int) -> None:
     before = stored(world)
@@ -219,6 +227,7 @@ def test_a_delete_on_another_revision_is_refused(world: World, expected: int) ->
     assert stored(world) == before
 
 
+@pytest.mark.proves("DELETE /clusters/{cluster}: 409")
 def test_a_cluster_with_nodes_cannot_be_deleted(world: World) -> None:
     operation, _ = world.create(2, "a")
     for _ in range(2):

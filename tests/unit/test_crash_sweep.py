@@ -786,6 +786,7 @@ EFFECTS = {
 CRASHES = (Fault.CRASH_BEFORE, Fault.CRASH_AFTER)
 
 
+@pytest.mark.proves("a crash right after the launch: the same token again, the count exact")
 @EACH
 @pytest.mark.parametrize("after", [retried, lost])
 def test_after_a_crash_anywhere_everything_comes_out_right(
@@ -798,6 +799,7 @@ def test_it_does_not_matter_which_operation_is_brought_back_first(tally: Tally) 
     assert _sweep(tally, SCENARIOS["create and terminate"], CRASHES, lost, newest_first=True) == ""
 
 
+@pytest.mark.proves("killed in the middle of a launch: adopted or ended, never pending for ever")
 @EACH
 def test_after_a_crash_anywhere_and_hours_without_repair_nothing_is_broken(
     scenario: Scenario, tally: Tally

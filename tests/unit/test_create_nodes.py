@@ -52,6 +52,11 @@ def added(world: World, *sets: dict[str, Any]) -> list[int]:
     return [one.count for one in world.create_sets(*lines)[1]]
 
 
+@pytest.mark.proves(
+    "POST /clusters/{cluster}/nodes/create: 202",
+    "node: nothing → Acquiring",
+    "operation: nothing → Running",
+)
 def test_nodes_can_be_read_as_soon_as_they_are_asked_for() -> None:
     world = World()
     # The PUT of the cluster has asked for its subnets.
@@ -68,6 +73,7 @@ def test_nodes_can_be_read_as_soon_as_they_are_asked_for() -> None:
     assert world.ec2.calls == {}
 
 
+@pytest.mark.proves("more than the maximum asked for: `added` is less")
 def test_sets_are_clamped_one_after_another_in_their_order() -> None:
     world = World(nodearray("a", maxCount=3), nodearray("b", maxCount=3), maxCount=5)
     sets = [("a", 2), ("b", 1), ("a", 2), ("b", 2), ("b", 0)]
@@ -251,6 +257,7 @@ def test_names_of_other_formats_are_not_in_the_way_but_the_very_same_are() -> No
 # Request ids.
 
 
+@pytest.mark.proves("POST /clusters/{cluster}/nodes/create: 409", "a request sent twice: one launch")
 def test_a_request_id_is_good_for_one_request() -> None:
     world = World()
     operation, _ = world.create(2, request_id="r")
@@ -288,6 +295,7 @@ def test_without_a_request_id_each_request_is_new() -> None:
 # Nothing to add.
 
 
+@pytest.mark.proves("operation: nothing → Failed")
 def test_to_add_nothing_is_an_answer_with_a_reason_and_uses_the_request_id() -> None:
     world = World(maxCount=0)
     operation, [one] = world.create(3, request_id="r")
@@ -302,6 +310,7 @@ def test_to_add_nothing_is_an_answer_with_a_reason_and_uses_the_request_id() -> 
     assert not world.workflows.live
 
 
+@pytest.mark.proves("operation: nothing → Succeeded")
 def test_to_ask_for_nothing_is_not_to_fail_without_a_reason() -> None:
     operation, [one] = World().create(0)
     assert (one.count, one.message) == (0, "")

@@ -60,6 +60,7 @@ def test_a_cluster_without_node_arrays_is_legal() -> None:
     assert define().node_types() == []
 
 
+@pytest.mark.proves("PUT /clusters/{cluster}: 400")
 @pytest.mark.parametrize(
     ("change", "where"),
     [

@@ -54,6 +54,7 @@ def pass_minutes(world: World, minutes: int) -> None:
 # Launching.
 
 
+@pytest.mark.proves("POST /virtual_clusters: 202")
 def test_what_is_missing_is_launched_and_joins_when_it_is_ready() -> None:
     world = make(2)
     written = world.want("vc", a=5)
@@ -644,6 +645,7 @@ def test_a_claim_that_came_to_nothing_does_not_make_a_node_idle(monkeypatch: pyt
 # History.
 
 
+@pytest.mark.proves("GET /virtual_clusters/{virtualCluster}/history: 200")
 def test_the_history_tells_who_changed_what_and_when() -> None:
     world = make(3)
     first = world.claim("vc", a=2)

@@ -186,6 +186,7 @@ def test_a_flag_is_true_or_false(text: str | None, *, flag: bool) -> None:
     assert Request(event).flag("nodes") is flag
 
 
+@pytest.mark.proves("DELETE /virtual_clusters/{virtualCluster}: 400")
 @pytest.mark.parametrize("text", ["yes", "2", "tru", "x" * 10_000])
 def test_a_flag_that_is_neither_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequest, match="nodes must be true or false"):
@@ -235,6 +236,7 @@ def test_fields_may_stand_in_the_query_or_in_the_body(
     assert (found.total_node_count, found.total_core_count) == expected
 
 
+@pytest.mark.proves("POST /clusters/{cluster}/scale/{nodearray}: 409")
 @pytest.mark.parametrize(
     ("body", "in_query", "told"),
     [
@@ -309,6 +311,7 @@ def test_an_event_with_nothing_in_it_is_read_without_complaint() -> None:
     assert (request.method, request.resource, request.query("x"), request.revision()) == ("", "", None, None)
 
 
+@pytest.mark.proves("DELETE /clusters/{cluster}: 400")
 @pytest.mark.parametrize("tag", ["", " ", '""', "*", "W/", '"1" "2"'])
 def test_a_precondition_that_cannot_be_read_is_refused_and_not_ignored(tag: str) -> None:
     with pytest.raises(InvalidRequest, match="If-Match must be a revision"):

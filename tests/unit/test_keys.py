@@ -51,6 +51,7 @@ def test_no_name_in_a_body_is_too_much(name: str) -> None:
         assert status < 500, (body, answer)
 
 
+@pytest.mark.proves("GET /clusters: 400")
 def test_a_token_that_no_reply_gave_is_refused() -> None:
     status, answer = ask("GET", "/clusters", {}, {"nextToken": "no name!"})
     assert (status, answer["Detail"]) == (400, "InvalidRequest")

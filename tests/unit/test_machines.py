@@ -75,6 +75,7 @@ def test_a_machine_is_known_for_longer_than_its_operation(world: World) -> None:
     assert me(node.instance_id)[1]["NodeId"] == node.id
 
 
+@pytest.mark.proves("GET /self: 404")
 def test_who_is_no_instance_of_a_node_is_told_nothing(world: World) -> None:
     [node] = world.ready(1, array="a")
     operation, _ = world.terminate(ids=[node.id])

@@ -221,6 +221,7 @@ def test_a_node_that_is_being_started_is_not_stopped_again() -> None:
     assert invariants.at_rest(world) == []
 
 
+@pytest.mark.proves("node: Deallocated → Failed")
 def test_a_deallocated_node_whose_instance_was_ended_has_failed_and_starts_anew() -> None:
     world = World()
     [node] = world.ready(1)
@@ -237,6 +238,7 @@ def test_a_deallocated_node_whose_instance_was_ended_has_failed_and_starts_anew(
     assert invariants.at_rest(world) == []
 
 
+@pytest.mark.proves("node: Failed → Off", "node: Failed → nothing")
 @pytest.mark.parametrize("fixed", [False, True])
 def test_a_node_that_would_not_end_is_gone_once_its_instance_is(fixed: bool) -> None:
     world = World()

@@ -92,6 +92,7 @@ def test_creates_that_meet_do_not_pass_a_limit_nor_share_a_name() -> None:
     assert invariants.always(world) == []
 
 
+@pytest.mark.proves("20 requests at once: 20 nodes recorded, no instance leaked; ten of +1: exactly 10")
 @pytest.mark.parametrize("count", [10, 20])
 def test_creates_of_one_node_sent_at_one_time_add_and_launch_exactly_as_many(count: int) -> None:
     world = World()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 NONE = ["", "x", "a#b", "é", "x" * 10_000, "a\n"]
 
 
+@pytest.mark.proves("GET /clusters/{cluster}/nodes: 200")
 def test_nodes_of_an_operation_are_found_by_its_id_and_by_its_request_id() -> None:
     world = World()
     first, _ = world.create(2, request_id="a")
@@ -45,6 +46,7 @@ def test_nodes_that_are_gone_are_not_among_those_of_their_operations() -> None:
     assert [node.name for node in get_operation(world.repository, created.id)[1]] == ["ondemand-2"]
 
 
+@pytest.mark.proves("GET /operations/{operation}: 404")
 @pytest.mark.parametrize("text", [*NONE, new_operation_id(START)])
 def test_an_operation_that_does_not_exist_is_not_found(text: str) -> None:
     world = World()
@@ -126,6 +128,7 @@ def test_pages_hold_each_node_once_whatever_was_asked_for(query: str, limit: int
     assert other.id not in found
 
 
+@pytest.mark.proves("pages while nodes come and go: each that stays exactly once")
 def test_a_node_that_stays_is_in_one_page_while_others_come_and_go() -> None:
     world = World()
     world.ready(6)

@@ -156,6 +156,7 @@ def test_nodes_that_hang_are_ended_with_their_operation() -> None:
     assert invariants.at_rest(world) == []
 
 
+@pytest.mark.proves("killed in the middle of a launch: adopted or ended, never pending for ever")
 def test_what_a_dead_execution_launched_unheard_is_ended() -> None:
     world = World()
     operation, _ = world.create(2)

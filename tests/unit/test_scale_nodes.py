@@ -52,6 +52,7 @@ def machines(world: World) -> list[str]:
     return sorted(node.spec.machine_type for node in world.nodes())
 
 
+@pytest.mark.proves("POST /clusters/{cluster}/scale/{nodearray}: 202")
 def test_what_is_missing_to_the_total_is_added_and_launched() -> None:
     world = World()
     world.ready(2)
@@ -138,6 +139,7 @@ def test_limits_hold_and_the_message_says_so() -> None:
     assert added.message
 
 
+@pytest.mark.proves("POST /clusters/{cluster}/scale/{nodearray}: 409")
 def test_a_request_id_counts_once_and_is_shared_with_create() -> None:
     world = World()
     operation, _ = scale(world, totalNodeCount=2, requestId="r")
@@ -157,6 +159,7 @@ def test_a_cluster_that_does_not_exist_is_not_scaled(cluster: str) -> None:
         scale(World(), cluster=cluster, totalNodeCount=1)
 
 
+@pytest.mark.proves("POST /clusters/{cluster}/scale/{nodearray}: 404")
 @pytest.mark.parametrize("array", ["Ondemand", "", "a#b", "x" * 10_000])
 def test_a_node_array_that_does_not_exist_is_not_scaled(array: str) -> None:
     world = World()

@@ -26,6 +26,7 @@ def errors(results: list[NodeResult]) -> dict[str, str]:
     return {one.node.name: one.error for one in results if one.error}
 
 
+@pytest.mark.proves("POST /clusters/{cluster}/nodes/terminate: 202")
 @pytest.mark.parametrize("selector", ["ids", "names", "hostnames", "ip_addresses"])
 def test_each_selector_selects(selector: str) -> None:
     world = World()
@@ -127,6 +128,7 @@ def test_the_address_of_an_instance_that_has_ended_selects_nothing(selector: str
     assert world.terminate(**{selector: [address]})[1] == []
 
 
+@pytest.mark.proves("node: Ready → Terminating")
 def test_a_node_is_terminating_from_the_answer_on() -> None:
     world = World()
     world.ready(2)
@@ -202,6 +204,7 @@ def test_to_terminate_twice_is_harmless() -> None:
     assert invariants.at_rest(world) == []
 
 
+@pytest.mark.proves("an instance ended by hand: noticed, and a later terminate succeeds")
 def test_an_instance_ended_by_hand_is_no_obstacle() -> None:
     world = World()
     one, other = world.ready(2)
@@ -215,6 +218,7 @@ def test_an_instance_ended_by_hand_is_no_obstacle() -> None:
     assert invariants.at_rest(world) == []
 
 
+@pytest.mark.proves("node: Failed → Terminating")
 def test_a_failed_node_can_be_ended() -> None:
     world = World()
     world.ec2.capacity(1)
@@ -225,6 +229,9 @@ def test_a_failed_node_can_be_ended() -> None:
     assert world.nodes() == []
 
 
+@pytest.mark.proves(
+    "a name made again while its bearer ends: works once it is gone, and before that says why not",
+)
 def test_a_name_is_free_once_its_node_is_gone_and_not_before() -> None:
     world = World()
     [old] = world.ready(1)
@@ -239,6 +246,7 @@ def test_a_name_is_free_once_its_node_is_gone_and_not_before() -> None:
 # Request ids.
 
 
+@pytest.mark.proves("POST /clusters/{cluster}/nodes/terminate: 409")
 def test_a_request_id_is_good_for_one_request_of_any_kind() -> None:
     world = World()
     created, _ = world.create(2, request_id="r")
@@ -263,6 +271,7 @@ def test_a_cluster_that_does_not_exist_has_no_nodes_to_end(cluster: str) -> None
         manage_nodes(world.repository, world.workflows, world.clock, cluster, Action.TERMINATE, body)
 
 
+@pytest.mark.proves("1,000 nodes up and down: none left")
 def test_a_thousand_nodes_go_up_and_down_and_none_is_left() -> None:
     world = World()
     nodes = world.ready(1_000)

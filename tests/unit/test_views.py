@@ -84,6 +84,7 @@ def used() -> World:
     return world
 
 
+@pytest.mark.proves("GET /clusters/{cluster}/status: 200")
 @pytest.mark.parametrize("make", [fresh, used])
 def test_a_status_has_every_field_that_clients_read(make: Callable[[], World]) -> None:
     view = status(make())
@@ -287,6 +288,7 @@ def test_a_management_result_says_of_each_node_how_it_went() -> None:
     assert "KeepAlive" in by_name["ondemand-2"]["error"]
 
 
+@pytest.mark.proves("GET /operations/{operation}: 200")
 def test_an_operation_tells_how_far_it_is() -> None:
     world = World()
     world.ec2.capacity(2)
@@ -312,6 +314,7 @@ def test_a_list_of_nodes_has_the_operation_only_where_one_was_asked_for() -> Non
     assert view["operation"]["operationId"] == operation.id
 
 
+@pytest.mark.proves("GET /clusters/{cluster}: 200")
 def test_a_cluster_is_told_so_that_it_can_be_put_again() -> None:
     world = World(nodearray(configuration={"a": [1, None]}), maxCount=5)
     stored = world.repository.cluster(CLUSTER)
@@ -321,6 +324,7 @@ def test_a_cluster_is_told_so_that_it_can_be_put_again() -> None:
     assert (body.name, body.revision, body.definition()) == (CLUSTER, stored.revision, stored.definition)
 
 
+@pytest.mark.proves("GET /virtual_clusters: 200")
 def test_virtual_clusters_stand_in_their_envelope() -> None:
     world = World()
     [node] = world.ready(1)

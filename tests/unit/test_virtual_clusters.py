@@ -76,6 +76,7 @@ def unchanged(world: World, kind: type[PaddockError], act: Callable[[], object])
 # Creating.
 
 
+@pytest.mark.proves("POST /virtual_clusters: 200", "GET /virtual_clusters/{virtualCluster}: 200")
 def test_what_was_written_is_what_the_next_read_shows(world: World) -> None:
     written = world.claim("vc", a=2, b=1)
     assert types(written) == ["a", "a", "b"]
@@ -107,6 +108,7 @@ def test_an_update_of_what_was_deleted_is_refused(world: World) -> None:
     assert error.facts["revision"] == 0
 
 
+@pytest.mark.proves("POST /virtual_clusters: 404")
 def test_a_cluster_that_does_not_exist_is_not_found(world: World) -> None:
     unchanged(world, NotFound, lambda: world.write({"virtualClusterId": "vc", "cluster": "other"}))
 
@@ -118,6 +120,7 @@ def test_nodes_come_from_the_cluster_that_was_asked_for(world: World) -> None:
     assert error.facts["nodeTypes"] == ["c"]
 
 
+@pytest.mark.proves("POST /virtual_clusters: 400")
 def test_an_unknown_node_type_is_refused_with_those_that_are_known(world: World) -> None:
     error = unchanged(world, InvalidRequest, lambda: world.claim("vc", a=1, c=0))
     assert error.facts["nodeTypes"] == ["a", "b"]
@@ -137,6 +140,7 @@ def test_a_node_type_may_be_served_by_several_buckets() -> None:
 # Revisions.
 
 
+@pytest.mark.proves("POST /virtual_clusters: 409")
 @pytest.mark.parametrize("off", [-1, 1, None, 0])
 def test_an_update_on_any_other_revision_is_refused_and_told_the_current_one(
     world: World, off: int | None
@@ -229,6 +233,7 @@ def bury(world: World, dead: Collection[str]) -> None:
 # Not enough.
 
 
+@pytest.mark.proves("POST /virtual_clusters: 409")
 def test_where_nodes_are_missing_nothing_changes_and_what_would_do_is_told(world: World) -> None:
     error = unchanged(world, InsufficientNodes, lambda: world.claim("vc", a=9, b=1))
     assert error.facts["replicaSetsToRecommend"] == {"a": 4, "b": 1}
@@ -345,6 +350,7 @@ def test_a_dry_run_answers_the_same_and_changes_nothing(world: World) -> None:
 # Deleting.
 
 
+@pytest.mark.proves("DELETE /virtual_clusters/{virtualCluster}: 200")
 def test_a_delete_gives_every_node_back(world: World) -> None:
     written = world.claim("vc", a=2, b=1)
     gone = world.release("vc", written.revision)
@@ -369,6 +375,7 @@ def test_a_delete_happens_once(world: World) -> None:
     unchanged(world, NotFound, lambda: world.release("vc", written.revision))
 
 
+@pytest.mark.proves("DELETE /virtual_clusters/{virtualCluster}: 409")
 def test_a_delete_on_another_revision_is_refused(world: World) -> None:
     written = world.claim("vc", a=1)
     for expected in (0, written.revision - 1, written.revision + 1):

@@ -57,6 +57,11 @@ def execution(world: World, operation: Operation) -> Iterator[None]:
 # Create.
 
 
+@pytest.mark.proves(
+    "node: Acquiring → Preparing",
+    "node: Preparing → Ready",
+    "operation: Running → Succeeded",
+)
 def test_nodes_become_ready_once_their_instances_run_and_have_addresses() -> None:
     world = World()
     world.ec2.configure(boot_seconds=30, address_seconds=60)
@@ -106,6 +111,7 @@ def test_every_step_of_an_operation_that_is_over_or_unknown_does_nothing(task: s
     assert len(world.alive()) == 1
 
 
+@pytest.mark.proves("the answer lost, the effect done: found by its token or tag")
 @pytest.mark.parametrize("times", [1, 3])
 def test_a_lost_answer_to_a_launch_launches_nothing_more(times: int) -> None:
     world = World()
@@ -119,6 +125,7 @@ def test_a_lost_answer_to_a_launch_launches_nothing_more(times: int) -> None:
     assert invariants.at_rest(world) == []
 
 
+@pytest.mark.proves("a crash right after the launch: the same token again, the count exact")
 def test_what_was_launched_goes_to_the_same_nodes_however_often_it_is_asked_for() -> None:
     world = World()
     operation, _ = world.create(3)
@@ -154,6 +161,7 @@ def test_a_launch_that_is_repeated_leaves_nodes_alone_that_are_ready_already() -
     assert len(world.alive()) == 2
 
 
+@pytest.mark.proves("node: Acquiring → Failed")
 @pytest.mark.parametrize(
     ("capacity", "state", "expected"),
     [(0, FAILED, {"Failed": 3}), (2, PARTIALLY, {"Ready": 2, "Failed": 1}), (3, SUCCEEDED, {"Ready": 3})],
@@ -178,6 +186,7 @@ def test_a_shortage_is_told_and_what_was_not_launched_is_given_back(
     assert invariants.at_rest(world) == []
 
 
+@pytest.mark.proves("operation: Running → Failed")
 def test_a_launch_that_is_refused_fails_with_the_cloud_s_reason_and_without_a_retry() -> None:
     world = World()
     world.ec2.templates([])
@@ -244,6 +253,7 @@ def test_an_instance_that_stays_out_of_sight_is_lost_and_its_limits_are_given_ba
     assert invariants.at_rest(world) == []
 
 
+@pytest.mark.proves("node: Preparing → Failed")
 def test_an_instance_that_ends_while_it_boots_fails_its_node_with_the_reason() -> None:
     world = World()
     world.ec2.configure(boot_seconds=60)
@@ -303,6 +313,7 @@ def test_nothing_is_launched_once_the_deadline_has_passed() -> None:
     assert invariants.at_rest(world) == []
 
 
+@pytest.mark.proves("the answer lost, the effect done: found by its token or tag")
 def test_what_an_unanswered_launch_brought_about_is_ended_when_it_comes_into_sight() -> None:
     world = World()
     world.ec2.configure(describe_lag_seconds=200)
@@ -350,6 +361,7 @@ def _stray(cluster: str, operation_id: str) -> LaunchRequest:
 # Terminate.
 
 
+@pytest.mark.proves("node: Terminating → nothing")
 def test_a_node_is_gone_when_the_cloud_says_terminated_and_not_before() -> None:
     world = World()
     world.ec2.configure(terminate_seconds=100)
@@ -378,6 +390,11 @@ def test_throttling_and_outages_only_delay_the_end(call: str, code: str, *, afte
     assert invariants.at_rest(world) == []
 
 
+@pytest.mark.proves(
+    "node: Terminating → Failed",
+    "operation: Running → PartiallySucceeded",
+    "one protected instance among many: an error for that node alone",
+)
 def test_a_protected_instance_fails_alone_and_can_be_ended_later() -> None:
     world = World()
     kept, *others = world.ready(4)
@@ -428,6 +445,10 @@ def test_protection_that_is_lifted_in_time_does_no_harm() -> None:
     assert not world.alive()
 
 
+@pytest.mark.proves(
+    "node: Preparing → Terminating",
+    "terminate while the create still runs: nothing alive in the end",
+)
 @pytest.mark.parametrize("steps", range(8))
 @pytest.mark.parametrize("first", ["create", "terminate"])
 @pytest.mark.parametrize("answer", ["given", "lost", "late"])
@@ -472,6 +493,7 @@ def test_to_terminate_one_node_of_a_create_spares_the_others() -> None:
     assert invariants.at_rest(world) == []
 
 
+@pytest.mark.proves("node: Acquiring → Terminating")
 def test_a_termination_waits_for_a_create_that_may_still_launch_its_node() -> None:
     world = World()
     created, _ = world.create(1)
