@@ -72,6 +72,29 @@ def test_a_block_sets_no_variable_that_zsh_keeps_for_itself(block: Block) -> Non
     )
 
 
+@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("block", BLOCKS, ids=named)
+def test_a_block_gives_no_function_the_name_of_a_command(block: Block, shell: str) -> None:
+    """The shell that it was pasted into would go on with another ``functions``, which zsh has itself."""
+    for name in re.findall(r"^(\w+)\(\)", block.text, re.MULTILINE):
+        known = subprocess.run([shell, "-c", f"type {name}"], capture_output=True, text=True, check=False)
+        assert known.returncode != 0, known.stdout
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=named)
+def test_what_a_block_asks_for_is_shown_also_where_it_is_refused(block: Block) -> None:
+    """``curl -sf`` says nothing at all to a wrong password, or to a block that is pasted again."""
+    options = re.findall(r"\bcurl -(\w+)", block.text)
+    assert [given for given in options if "f" in given or "S" not in given] == []
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=named)
+def test_a_block_leaves_no_files_outside_of_local(block: Block) -> None:
+    """They would lie among the sources, for the next commit."""
+    files = re.findall(r"(?:>|\s-o) *([^\s&|]+)", unquoted(block.text))
+    assert [file for file in files if not file.startswith(".local/")] == []
+
+
 @pytest.mark.parametrize("block", BLOCKS, ids=named)
 def test_what_stays_in_the_foreground_is_alone_in_its_block(block: Block) -> None:
     """What is pasted after it is its input, and is lost."""
