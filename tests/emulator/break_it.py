@@ -36,6 +36,25 @@ class Break:
     doors: Callable[[Given], Calls]
 
 
+# A name that the simulator does not know would change nothing, and say nothing.
+_PATTERNS = {
+    "TYPE": (r"[a-z0-9-]+\.[a-z0-9-]+", "EC2's instance type, such as c7i.xlarge"),
+    "SUBNET": (r"subnet-[0-9a-f]{8,32}", "a subnet's id, such as subnet-00000001"),
+    "CODE": (r"L-[0-9A-F]{8}", "Service Quotas' own, such as L-1216C47A"),
+}
+
+
+def _check(given: Given) -> None:
+    for name, (pattern, about) in _PATTERNS.items():
+        value = given.get(name)
+        if value is None or re.fullmatch(pattern, value):
+            continue
+        dotted = value.replace("-", ".", 1)
+        is_machine_type = name == "TYPE" and re.fullmatch(pattern, dotted)
+        hint = f"; write {dotted}" if is_machine_type else ""
+        raise StackError(f"{name} is {about}, not {value!r}{hint}")
+
+
 def _place(given: Given) -> dict[str, str]:
     names = {"TYPE": "instance_type", "SUBNET": "subnet_id"}
     return {names[key]: value for key, value in given.items() if key in names}
@@ -131,6 +150,7 @@ def main() -> int:
             print(_help(what), file=sys.stderr)
             return 2 if what else 0
         given = {name: os.environ[name] for name in BREAKS[what].variables if os.environ.get(name)}
+        _check(given)
         calls = BREAKS[what].doors(given)
         running = find()
         for door, arguments in calls:

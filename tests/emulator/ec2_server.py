@@ -111,8 +111,10 @@ class _Handler(BaseHTTPRequestHandler):
             return
         try:
             getattr(self.server.fake, name)(**json.loads(body or "{}"))
-        except (KeyError, TypeError, ValueError) as error:
-            self._reply_json(400, {"error": f"{type(error).__name__}: {error}"})
+        except KeyError as error:
+            self._reply_json(400, {"error": f"there is no instance {error.args[0]}"})
+        except (TypeError, ValueError) as error:
+            self._reply_json(400, {"error": str(error)})
         else:
             self._reply_json(200, {})
 

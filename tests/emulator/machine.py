@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import sys
 from contextlib import suppress
 from http.client import HTTPConnection
@@ -19,11 +20,13 @@ from urllib.parse import urlsplit
 import boto3
 from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
+from botocore.config import Config
 from botocore.credentials import Credentials
-from botocore.exceptions import ClientError
+from botocore.exceptions import BotoCoreError, ClientError
 
 from tests.emulator.client import Reply
-from tests.emulator.processes import HOST
+from tests.emulator.processes import StackError
+from tests.emulator.running import find
 from tests.emulator.stack import ACCOUNT, REGION, STACK_NAME, STAGE
 
 if TYPE_CHECKING:
@@ -64,6 +67,7 @@ def _aws(endpoint: str, service: str) -> Any:
         service,
         endpoint_url=endpoint,
         region_name=REGION,
+        config=Config(retries={"total_max_attempts": 1}),
         aws_access_key_id="test",
         aws_secret_access_key="test",  # noqa: S106  # the emulator takes any
     )
@@ -73,13 +77,26 @@ def _policy(statement: dict[str, Any]) -> str:
     return json.dumps({"Version": "2012-10-17", "Statement": [statement]})
 
 
+def check(instance_id: str) -> None:
+    """Refuse what is no instance id, such as a node's name."""
+    if not re.fullmatch(r"i-[0-9a-f]{8,17}", instance_id):
+        raise StackError(f"name the instance, such as i-0123456789abcdef0, not {instance_id!r}")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Print the answer. Return the exit status."""
     parser = argparse.ArgumentParser(description="Ask GET /self of `make local` as an instance does.")
     parser.add_argument("instance_id", help="an InstanceId of the list of nodes")
-    parser.add_argument("--port", type=int, default=4566)
-    given = parser.parse_args(arguments)
-    reply = ask_as(f"http://{HOST}:{given.port}", given.instance_id)
+    instance_id: str = parser.parse_args(arguments).instance_id
+    try:
+        check(instance_id)
+        reply = ask_as(find().aws, instance_id)
+    except StackError as problem:
+        print(f"paddock: {problem}", file=sys.stderr)
+        return 1
+    except (BotoCoreError, OSError):
+        print("paddock: `make local` does not answer", file=sys.stderr)
+        return 1
     print(reply.body.decode())
     return 0 if reply.status == 200 else 1
 

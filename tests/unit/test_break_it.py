@@ -97,6 +97,13 @@ def test_nothing_undoes_what_was_broken(ec2: FakeEc2, monkeypatch: pytest.Monkey
         ({"WHAT": "end", "INSTANCE": "i-0"}, "the simulator refused"),
         ({"WHAT": "lag", "SECONDS": "long"}, "must be a whole number"),
         ({"WHAT": "everything"}, "no-capacity TYPE= SUBNET="),
+        ({"WHAT": "end", "INSTANCE": "ondemand-1"}, "there is no instance ondemand-1"),
+        ({"WHAT": "protect", "INSTANCE": "i-0123456789abcdef0"}, "there is no instance i-0123456789abcdef0"),
+        ({"WHAT": "no-capacity", "TYPE": "c7i-xlarge"}, "write c7i.xlarge"),
+        ({"WHAT": "capacity", "TYPE": "xlarge"}, "TYPE is EC2's instance type, such as c7i.xlarge"),
+        ({"WHAT": "no-capacity", "SUBNET": "us-east-1a"}, "SUBNET is a subnet's id, such as subnet-00000001"),
+        ({"WHAT": "quota", "CODE": "Standard"}, "CODE is Service Quotas' own, such as L-1216C47A"),
+        ({"WHAT": "interrupt", "INSTANCE": "ondemand-1"}, "there is no instance ondemand-1"),
         ({"WHAT": ""}, "no-capacity TYPE= SUBNET="),
     ],
 )
