@@ -199,6 +199,20 @@ def test_an_instance_that_was_started_behind_a_deallocated_node_is_stopped_again
     assert invariants.at_rest(world) == []
 
 
+def test_an_instance_that_ec2_does_not_stop_again_is_not_counted_as_stopped(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = World()
+    first, second = world.ready(2)
+    operation, _ = world.manage(Action.DEALLOCATE, ids=[first.id, second.id])
+    world.drive(operation)
+    world.ec2.call("StartInstances", {"InstanceIds": [first.instance_id, second.instance_id]})
+    world.ec2.overlook(first.instance_id)
+    assert world.reconcile() == Report(noticed=1)
+    [told] = [one for one in caplog.records if one.message == "stopped instances of Deallocated nodes"]
+    assert (told.stopped, list(told.refused)) == ([second.instance_id], [first.instance_id])  # type: ignore[attr-defined]
+
+
 def test_a_node_that_is_being_started_is_not_stopped_again() -> None:
     """Started by hand and then by its owner, while the reconciler looks."""
     world = World()

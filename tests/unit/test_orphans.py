@@ -147,12 +147,16 @@ def test_stopped_instances_of_nodes_are_not_orphans_but_those_of_nobody_are() ->
     assert world.existing() == {node.instance_id}
 
 
-def test_a_protected_one_holds_back_no_other_and_is_asked_for_and_told_of_again() -> None:
+def test_a_protected_one_holds_back_no_other_and_is_asked_for_and_told_of_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     world = World()
     kept, *others = launch(world, count=5)
     world.ec2.protect(kept)
     world.clock.advance(GRACE)
     assert world.reconcile() == Report(orphans=1 + len(others))
+    [told] = [one for one in caplog.records if one.message == "ended instances that no node had"]
+    assert (sorted(told.ended), list(told.refused)) == (sorted(others), [kept])  # type: ignore[attr-defined]
     assert world.alive() == {kept}
     assert world.reconcile() == Report(orphans=1)
     world.ec2.protect(kept, protected=False)

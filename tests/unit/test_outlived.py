@@ -41,13 +41,17 @@ def test_what_ec2_would_not_hear_of_for_half_an_hour_is_ended_when_it_does(code:
     assert invariants.at_rest(world) == []
 
 
-def test_what_is_protected_ends_as_soon_as_it_is_not() -> None:
+def test_what_is_protected_ends_as_soon_as_it_is_not(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     node, _ = world.ready(2)
     world.ec2.protect(node.instance_id)
     ending, _ = world.terminate(ids=[node.id])
     assert world.drive(ending).state is OperationState.FAILED
     assert world.reconcile() == Report()
+    [told] = [
+        one for one in caplog.records if one.message == "ended instances that outlived their termination"
+    ]
+    assert (told.ended, list(told.refused)) == ([], [node.instance_id])  # type: ignore[attr-defined]
     assert len(world.alive()) == 2
     world.ec2.protect(node.instance_id, protected=False)
     assert world.reconcile() == Report(noticed=1)

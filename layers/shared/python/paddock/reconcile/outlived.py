@@ -42,8 +42,9 @@ def end_outlived(
     if not ending:
         return 0
     refused = compute.terminate(ending)
+    ended = [one for one in ending if one not in refused]
     logger.warning(
         "ended instances that outlived their termination",
-        extra={"cluster": cluster, "ended": ending, "refused": dict(refused)},
+        extra={"cluster": cluster, "ended": ended, "refused": dict(refused)},
     )
-    return len(ending) - len(refused)
+    return len(ended)

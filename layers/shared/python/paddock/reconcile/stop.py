@@ -36,7 +36,7 @@ def stop_started(
     nodes: Sequence[Node],
     seen: Mapping[str, Instance],
 ) -> int:
-    """Stop what runs behind Deallocated nodes of a cluster; answers how many instances that were.
+    """Stop what runs behind Deallocated nodes of a cluster; answers how many instances EC2 agreed to stop.
 
     ``seen`` are the instances as the cloud showed them before the nodes were read. Where it was behind, an
     instance is stopped that has stopped already, which is harmless.
@@ -45,8 +45,9 @@ def stop_started(
     if not stopping:
         return 0
     refused = compute.stop(stopping)
+    stopped = [one for one in stopping if one not in refused]
     logger.warning(
         "stopped instances of Deallocated nodes",
-        extra={"cluster": cluster, "stopped": stopping, "refused": dict(refused)},
+        extra={"cluster": cluster, "stopped": stopped, "refused": dict(refused)},
     )
-    return len(stopping)
+    return len(stopped)

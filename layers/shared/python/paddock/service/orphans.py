@@ -32,6 +32,7 @@ def end_instances(compute: Compute, orphans: Sequence[Instance], **about: str) -
     if orphans:
         ids = [one.id for one in orphans]
         refused = compute.terminate(ids)
-        extra = {**about, "ended": ids, "refused": dict(refused)}
+        ended = [one for one in ids if one not in refused]
+        extra = {**about, "ended": ended, "refused": dict(refused)}
         logger.warning("ended instances that no node had", extra=extra)
     return len(orphans)
