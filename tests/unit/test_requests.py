@@ -392,3 +392,16 @@ def test_a_definition_written_back_as_it_was_read_is_the_same() -> None:
 )
 def test_a_machine_type_with_a_dot_is_told_how_to_write_it(model: type[BaseModel], document: Any) -> None:
     assert "machineType: a machine type has no dot: write p5-48xlarge" in refused(model, document)
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"machineType": "p5-48xlarge", "instanceType": "p5-48xlarge"}, "write p5.48xlarge"),
+        ({"machineType": "hpc", "instanceType": "u-6tb1-56xlarge"}, "such as c7i.xlarge"),
+        ({"machineType": "large"}, "such as c7i.xlarge"),
+    ],
+)
+def test_an_instance_type_without_a_dot_is_told_how_to_write_it(given: dict[str, str], told: str) -> None:
+    message = refused(ClusterWrite, {"nodearrays": [nodearray("a", given)]})
+    assert f"instanceType: an instance type has a dot: {told}" in message

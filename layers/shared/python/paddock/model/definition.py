@@ -35,8 +35,22 @@ def _without_dot(value: Any) -> Any:
     return value
 
 
+def _with_dot(value: Any) -> Any:
+    """A machine type is often written in its place; one whose name is free has none of EC2's."""
+    if isinstance(value, str) and value and "." not in value:
+        text = value[:64]
+        hint = f"write {text.replace('-', '.')}" if text.count("-") == 1 else "such as c7i.xlarge"
+        msg = f"an instance type has a dot: {hint}"
+        raise ValueError(msg)
+    return value
+
+
 MachineType = Annotated[Word, BeforeValidator(_without_dot)]
-InstanceType = Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,32}\.[a-z0-9-]{1,32}$")]
+InstanceType = Annotated[
+    str,
+    StringConstraints(pattern=r"^[a-z0-9-]{1,32}\.[a-z0-9-]{1,32}$"),
+    BeforeValidator(_with_dot),
+]
 NodeType = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")]
 SubnetId = Annotated[str, StringConstraints(pattern=r"^subnet-[0-9a-f]{8,32}$")]
 
