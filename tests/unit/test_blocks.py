@@ -104,7 +104,7 @@ def test_what_stays_in_the_foreground_is_alone_in_its_block(block: Block) -> Non
 
 def test_each_block_says_what_it_is() -> None:
     """A block of commands with another name would not be looked at here."""
-    assert {kind for _, _, kind in fences()} <= {"sh", "bash", "json", "text"}
+    assert {kind for _, _, kind in fences()} <= {"sh", "bash", "json", "text", "mermaid"}
 
 
 @pytest.mark.parametrize(
