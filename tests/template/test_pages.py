@@ -147,3 +147,25 @@ def test_decisions_are_numbered_without_a_gap_and_all_are_in_the_index() -> None
     assert [int(name[:4]) for name in names] == list(range(1, len(names) + 1))
     index = (pages.DOCS / "decisions" / "README.md").read_text(encoding="utf-8")
     assert re.findall(r"^- \[.*\]\((.*)\)$", index, re.MULTILINE) == names
+
+
+CHANGELOG = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+PERMISSIONS = re.findall(r"^\| (\w[^|]*) \| ([^|]*`\w+:\w+`[^|]*) \| [^|]+ \|$", CHANGELOG, re.MULTILINE)
+
+
+def test_the_changelog_has_the_sections_that_its_readers_know() -> None:
+    versions = re.findall(r"^## \[(.+?)\](?: - \d{4}-\d\d-\d\d)?$", CHANGELOG, re.MULTILINE)
+    assert versions == ["Unreleased", "0.1.0"]
+    known = {"Added", "Changed", "Deprecated", "Removed", "Fixed", "Security", "Permissions"}
+    assert set(re.findall(r"^### (.+)$", CHANGELOG, re.MULTILINE)) <= known
+    assert len(re.findall(r"^## ", CHANGELOG, re.MULTILINE)) == len(versions)
+
+
+@pytest.mark.parametrize(("functions", "actions"), PERMISSIONS)
+def test_a_permission_of_the_changelog_is_in_the_template(functions: str, actions: str) -> None:
+    named = set(re.findall(r"[A-Z]\w+", functions))
+    assert named <= TEMPLATE["Resources"].keys()
+    for name in named:
+        policies = str(TEMPLATE["Resources"][name]["Properties"]["Policies"])
+        missing = [action for action in re.findall(r"`(\w+:\w+)`", actions) if action not in policies]
+        assert missing == [], name
