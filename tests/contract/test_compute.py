@@ -307,6 +307,7 @@ def test_a_type_that_a_zone_does_not_offer_is_a_shortage_there(cloud: Cloud, *, 
     [
         ("The architecture of the instance type is not that of the image.", RefusalKind.CAPACITY),
         ("That is not to be had in this Availability Zone.", RefusalKind.CAPACITY),
+        ("Virtualization of that kind is required for instances of type 't2.micro'.", RefusalKind.CAPACITY),
         ("Value () for parameter groupId is invalid.", RefusalKind.FAULT),
         ("Cluster placement groups are not supported by the instance type.", RefusalKind.FAULT),
     ],

@@ -139,7 +139,7 @@ REQUEST_FAULT_CODES = frozenset(
 )
 """The request would meet these everywhere: permissions, and parts that are malformed, missing or unknown."""
 
-ABOUT_PLACE_OR_TYPE = re.compile(r"instance type|availability zone", re.IGNORECASE)
+ABOUT_PLACE_OR_TYPE = re.compile(r"instance type|instances of type|availability zone", re.IGNORECASE)
 """A parameter that is wrong for one type or zone, as its message says, may be right for the next: an image
 for another processor, say. It is the request's own fault where its placement group keeps it there."""
 
