@@ -312,6 +312,22 @@ def test_a_record_is_replaced_where_it_is_what_the_write_was_based_on(repository
     assert repository.ledger("demo") == second
 
 
+@pytest.mark.parametrize("revision", [4, 5])
+def test_a_write_that_does_not_raise_the_revision_is_refused(repository: Repository, revision: int) -> None:
+    """Else it would succeed, and so would the next write of somebody who had read the record before it."""
+    before = ledger(revision=5)
+    store(repository, before)
+    with pytest.raises(ValueError, match="must raise the revision above 5"):
+        repository.commit(Put(ledger(revision=revision, names={"x": "1"}), was=before))
+    assert repository.ledger("demo") == before
+
+
+def test_a_new_record_must_have_a_revision(repository: Repository) -> None:
+    with pytest.raises(ValueError, match="must raise the revision above 0"):
+        repository.commit(Put(ledger(revision=0), was=None))
+    assert repository.ledger("demo") is None
+
+
 @pytest.mark.parametrize("act", [Delete, Check, lambda was: Put(changed(was), was=was)])
 def test_a_stale_write_is_refused_and_named(repository: Repository, act: Callable[[Record], Write]) -> None:
     first = ledger()

@@ -16,7 +16,13 @@ from paddock.model.pace import Pace
 from paddock.model.quotas import Quotas
 from paddock.model.usage import UsageInterval
 from paddock.model.virtual_cluster import VirtualCluster, VirtualClusterChange
-from paddock.ports.repository import MAX_TRANSACTION_BYTES, MAX_WRITES, Put, WriteConflictError
+from paddock.ports.repository import (
+    MAX_TRANSACTION_BYTES,
+    MAX_WRITES,
+    Put,
+    WriteConflictError,
+    require_raised_revisions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -30,12 +36,15 @@ Found = TypeVar("Found", bound="Record")
 class FakeRepository:
     """Keeps records by their keys; each goes through its item, so that only what can be stored is."""
 
+    max_writes = MAX_WRITES
+
     def __init__(self) -> None:
         self._records: dict[Key, Record] = {}
         self._lock = threading.Lock()
         self.commits = 0
 
     def commit(self, *writes: Write) -> None:
+        require_raised_revisions(writes)
         written = {
             id(write): from_item(type(write.record), to_item(write.record))
             for write in writes
@@ -62,7 +71,7 @@ class FakeRepository:
 
     def fits(self, *writes: Write) -> bool:
         size = sum(bytes_of(to_item(write.record)) for write in writes if isinstance(write, Put))
-        return len(writes) <= MAX_WRITES and size <= MAX_TRANSACTION_BYTES
+        return len(writes) <= self.max_writes and size <= MAX_TRANSACTION_BYTES
 
     def cluster(self, name: str) -> Cluster | None:
         return self._get(Cluster, keys.cluster(name))

@@ -28,6 +28,7 @@ from paddock.service.steps.launch import launch
 from paddock.service.steps.outcome import Next, or_wait
 from paddock.service.steps.poll import poll
 from paddock.service.steps.terminate import terminate
+from paddock.service.store import Store
 from paddock.service.virtual_clusters import (
     delete_virtual_cluster,
     get_virtual_cluster,
@@ -97,9 +98,14 @@ class World:
         self.quotas = FakeQuotas(self.ec2)
         self.put({"nodearrays": list(nodearrays) or [nodearray()], **definition})
 
+    @property
+    def store(self) -> Store:
+        """The repository and the clock that the world has now."""
+        return Store(self.repository, self.clock)
+
     def put(self, definition: dict[str, Any], expected: int | None = None, name: str = CLUSTER) -> Cluster:
         body = ClusterWrite.model_validate(definition)
-        written, _ = put_cluster(self.repository, self.compute, self.clock, REGION, name, body, expected)
+        written, _ = put_cluster(self.store, self.compute, REGION, name, body, expected)
         return written
 
     def create(
@@ -111,14 +117,14 @@ class World:
         self, *sets: dict[str, Any], request_id: str | None = None
     ) -> tuple[Operation, list[Added]]:
         body = NodeCreationRequest.model_validate({"sets": list(sets), "requestId": request_id})
-        return create_nodes(self.repository, self.workflows, self.clock, CLUSTER, body)
+        return create_nodes(self.store, self.workflows, CLUSTER, body)
 
     def terminate(self, **selectors: Any) -> tuple[Operation, list[NodeResult]]:
         return self.manage(Action.TERMINATE, **selectors)
 
     def manage(self, action: Action, **selectors: Any) -> tuple[Operation, list[NodeResult]]:
         body = NodeManagementRequest.model_validate(selectors)
-        return manage_nodes(self.repository, self.workflows, self.clock, CLUSTER, action, body)
+        return manage_nodes(self.store, self.workflows, CLUSTER, action, body)
 
     def claim(
         self, name: str, expected: int | None = None, /, *, dry_run: bool = False, **replica_sets: int
@@ -139,30 +145,30 @@ class World:
 
     def write(self, body: dict[str, Any], expected: int | None = None) -> VirtualCluster:
         request = VirtualClusterWrite.model_validate(body)
-        ports = (self.repository, self.workflows, self.clock)
+        ports = (self.store, self.workflows)
         return write_virtual_cluster(*ports, CLUSTER, request, expected, by="tester")
 
     def release(self, name: str, expected: int | None = None, *, terminate: bool = False) -> VirtualCluster:
         deleted, _ = delete_virtual_cluster(
-            self.repository, self.workflows, self.clock, name, expected, terminate=terminate, by="tester"
+            self.store, self.workflows, name, expected, terminate=terminate, by="tester"
         )
         return deleted
 
     def account(self, **cores: int) -> None:
         """Let the account have these quotas from now on, and known; given as ``L_1216C47A=64``."""
         self.ec2.quotas({code.replace("_", "-"): count for code, count in cores.items()})
-        refresh_quotas(self.repository, self.quotas, self.clock)
+        refresh_quotas(self.store, self.quotas)
 
     def reconcile(self) -> Report:
         """One whole run of the reconciler, all of its parts added up."""
         parts = FakeParts()
-        self.run = start_run(self.repository, self.compute, parts, self.quotas, self.clock)
-        ports = self.repository, self.compute, self.workflows, self.clock
+        self.run = start_run(self.store, self.compute, parts, self.quotas)
+        ports = self.store, self.compute, self.workflows
         return in_sum(reconcile(*ports, part) for part in parts.take())
 
     def hear(self, *instance_ids: str, interrupted: Collection[str] = ()) -> int:
         """EC2 tells of its instances, in one batch."""
-        ports = self.repository, self.compute, self.workflows, self.clock
+        ports = self.store, self.compute, self.workflows
         looked = look_at_instances(*ports, {*instance_ids, *interrupted}, interrupted)
         if looked.failed:
             # Most of what fails is throttled; the queue brings it again.
@@ -211,16 +217,16 @@ class World:
         return outcome.next, outcome.wait_seconds
 
     def _outcome(self, name: str, operation_id: str, polls: int) -> Outcome:
-        ports = (self.repository, self.compute)
+        ports = (self.store, self.compute)
         match name:
             case "launch":
-                return launch(*ports, self.clock, operation_id, polls, self.rates)
+                return launch(*ports, operation_id, polls, self.rates)
             case "terminate":
-                return terminate(*ports, self.clock, operation_id, polls, self.rates)
+                return terminate(*ports, operation_id, polls, self.rates)
             case "finish":
-                return finish(*ports, self.workflows, self.clock, operation_id, polls)
+                return finish(*ports, self.workflows, operation_id, polls)
             case _:
-                return poll(*ports, self.clock, operation_id, polls)
+                return poll(*ports, operation_id, polls)
 
     def drive(self, operation: Operation, task: str = "") -> Operation:
         """Run the workflow of an operation to its end, as the state machine does; ``task`` comes next."""

@@ -21,6 +21,7 @@ from paddock.model.usage import UsageInterval
 from paddock.model.virtual_cluster import VirtualCluster, VirtualClusterChange
 from paddock.reconcile.fan_out import fan_out
 from paddock.reconcile.run import Report, reconcile
+from paddock.service.store import Store
 from tests.emulator.client import Client
 from tests.fakes import invariants
 from tests.fakes.parts import FakeParts, in_sum
@@ -69,9 +70,9 @@ def reconcile_ahead(stack: Stack) -> Report:
     repository = DynamoDbRepository(stack.aws("dynamodb"), table)
     compute = Ec2Compute(stack.aws("ec2"), table)
     workflows = StepFunctionsWorkflows(stack.aws("stepfunctions"), stack.output("StateMachineArn"))
-    clock, parts = ClockAhead(), FakeParts()
+    store, parts = Store(repository, ClockAhead()), FakeParts()
     fan_out(repository, compute, parts)
-    return in_sum(reconcile(repository, compute, workflows, clock, part) for part in parts.take())
+    return in_sum(reconcile(store, compute, workflows, part) for part in parts.take())
 
 
 def settle(stack: Stack) -> Report:

@@ -17,12 +17,12 @@ from random import Random
 from typing import Any
 
 import boto3
-import pytest
 from botocore.config import Config
 
 from paddock.adapters.dynamodb.repository import DynamoDbRepository
 from paddock.adapters.ec2 import Ec2Compute
-from tests.fakes.transactions import make_transactions_small
+from paddock.service.store import Store
+from tests.fakes.transactions import MAX_WRITES
 from tests.torture import deliberate
 from tests.torture.clock import FastClock, Times
 from tests.torture.executions import Executions
@@ -76,11 +76,12 @@ class Process:
         self.choose = Random(f"{run.seed}/{name}/{life}")  # noqa: S311 - the same choices for the same seed
         self.clock = FastClock(run.times(), number)
         self.repository = DynamoDbRepository(run.client("dynamodb"), run.table)
+        self.store = Store(self.repository, self.clock)
         self.compute = Ec2Compute(run.client("ec2"), run.table)
         self.workflows = Executions(run.path / "executions.sqlite", self.clock, self.choose, run.weather)
         self._history = (run.path / f"{name}.jsonl").open("a", buffering=1)
         # A few nodes are then too many for one transaction, and claims are made in several steps.
-        make_transactions_small(pytest.MonkeyPatch())
+        self.repository.max_writes = MAX_WRITES
         if run.fault:
             deliberate.apply(run.fault)
         logging.getLogger().addHandler(_Told(self))

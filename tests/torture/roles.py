@@ -116,7 +116,7 @@ def reconcile_all(process: Process) -> int:
         todo = parts.take()
         process.choose.shuffle(todo)
         for part in todo:
-            reconcile(process.repository, process.compute, process.workflows, process.clock, part)
+            reconcile(process.store, process.compute, process.workflows, part)
     except PASSING as error:
         process.tell("round failed", error=type(error).__name__)
         return -1
@@ -127,23 +127,23 @@ def reconcile_all(process: Process) -> int:
 
 
 def _step(process: Process, step: str, operation_id: str, polls: int) -> Any:
-    ports = process.repository, process.compute
+    ports = process.store, process.compute
     match step:
         case "launch":
-            return launch(*ports, process.clock, operation_id, polls)
+            return launch(*ports, operation_id, polls)
         case "terminate":
-            return terminate(*ports, process.clock, operation_id, polls)
+            return terminate(*ports, operation_id, polls)
         case "finish":
-            return finish(*ports, process.workflows, process.clock, operation_id, polls)
+            return finish(*ports, process.workflows, operation_id, polls)
         case _:
-            return poll(*ports, process.clock, operation_id, polls)
+            return poll(*ports, operation_id, polls)
 
 
 class _Client:
     def __init__(self, process: Process) -> None:
         self._process = process
         self._choose = process.choose
-        self._ports = process.repository, process.workflows, process.clock
+        self._ports = process.store, process.workflows
         self._requests: list[tuple[str, str]] = []
 
     def act(self) -> None:
@@ -248,22 +248,22 @@ class _Client:
     def _cluster(self) -> None:
         """Delete the cluster that is little used, and make it again under its name."""
         name = CLUSTERS[1]
-        repository, workflows, clock = self._ports
+        store, workflows = self._ports
 
         def end() -> dict[str, Any]:
-            nodes = repository.nodes(name)
+            nodes = store.read.nodes(name)
             if nodes:
                 body = NodeManagementRequest.model_validate(
                     {"ids": [node.id for node in nodes], "force": True}
                 )
-                manage_nodes(repository, workflows, clock, name, Action.REMOVE, body)
+                manage_nodes(store, workflows, name, Action.REMOVE, body)
                 return {"nodes": len(nodes)}
-            delete_cluster(repository, clock, name, None)
+            delete_cluster(store, name, None)
             return {"deleted": True}
 
         def make() -> dict[str, Any]:
             compute = self._process.compute
-            put, _ = put_cluster(repository, compute, clock, REGION, name, DEFINITION, None)
+            put, _ = put_cluster(store, compute, REGION, name, DEFINITION, None)
             return {"revision": put.revision}
 
         self._ask("end cluster", end, cluster=name)

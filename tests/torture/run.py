@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from paddock.adapters.dynamodb.repository import DynamoDbRepository
 from paddock.adapters.ec2 import Ec2Compute
 from paddock.service.clusters import put_cluster
+from paddock.service.store import Store
 from tests.emulator import dynamodb, dynamodb_local
 from tests.emulator.client import Client
 from tests.emulator.processes import HOST, StackError, free_port
@@ -135,9 +136,10 @@ def _wait_for_answers(directory: Path, herd: nemesis.Herd) -> None:
 
 def _make_clusters(run: Run, times: Times) -> None:
     repository = DynamoDbRepository(run.client("dynamodb", patient=True), run.table)
+    store = Store(repository, FastClock(times, CLOCK))
     compute = Ec2Compute(run.client("ec2", patient=True), run.table)
     for name in CLUSTERS:
-        put_cluster(repository, compute, FastClock(times, CLOCK), REGION, name, DEFINITION, None)
+        put_cluster(store, compute, REGION, name, DEFINITION, None)
 
 
 def _heal(run: Run, times: Times, herd: nemesis.Herd) -> list[str]:

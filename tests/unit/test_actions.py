@@ -418,7 +418,7 @@ def test_failed_nodes_are_tried_again_as_far_as_limits_allow(world: World) -> No
     operation, _ = world.create(3)
     world.drive(operation)
     world.ec2.capacity(None)
-    again = retry_failed(world.repository, world.workflows, world.clock, CLUSTER)
+    again = retry_failed(world.store, world.workflows, CLUSTER)
     assert world.drive(again).state is OperationState.SUCCEEDED
     assert {node.status for node in world.nodes()} == {NodeStatus.READY}
     assert active(world) == len(world.alive()) == 3
@@ -426,7 +426,7 @@ def test_failed_nodes_are_tried_again_as_far_as_limits_allow(world: World) -> No
 
 def test_to_retry_when_nothing_failed_is_to_do_nothing(world: World) -> None:
     world.ready()
-    assert retry_failed(world.repository, world.workflows, world.clock, CLUSTER).total == 0
+    assert retry_failed(world.store, world.workflows, CLUSTER).total == 0
 
 
 def test_an_action_is_not_held_up_by_a_clock_that_is_behind(world: World) -> None:

@@ -57,7 +57,7 @@ def launched_types(world: World) -> Counter[str]:
 
 
 def status(world: World, machine_type: str = A) -> dict[str, Any]:
-    view = status_view(cluster_status(world.repository, world.clock, CLUSTER, with_nodes=False), REGION)
+    view = status_view(cluster_status(world.store, CLUSTER, with_nodes=False), REGION)
     buckets = (one for array in view["nodearrays"] for one in array["buckets"])
     found: dict[str, Any] = next(one for one in buckets if one["definition"]["machineType"] == machine_type)
     return found
@@ -431,7 +431,7 @@ def test_the_next_bucket_begins_with_the_first_subnets_again() -> None:
     assert ended.error.count(f"no capacity for {B}") == 1
     world.ec2.capacity(None)
     world.ec2.capacity(None, instance_type=EC2[A])
-    retry_failed(world.repository, world.workflows, world.clock, CLUSTER)
+    retry_failed(world.store, world.workflows, CLUSTER)
     world.drive_all()
     assert {node.status for node in world.nodes()} == {NodeStatus.READY}
     assert invariants.at_rest(world) == []
@@ -590,7 +590,7 @@ def test_a_launch_that_is_done_again_leaves_alone_nodes_that_are_tried_again_by_
         with pytest.raises(StoreThrottled):
             world.step("launch", create.id)
     world.ec2.capacity(None)
-    again = retry_failed(world.repository, world.workflows, world.clock, CLUSTER)
+    again = retry_failed(world.store, world.workflows, CLUSTER)
 
     def overtaken(request: LaunchRequest) -> LaunchResult:
         monkeypatch.undo()

@@ -38,7 +38,7 @@ def priced(price: float | None = 2.0, **changes: Any) -> World:
 
 def ask(world: World, **query: str) -> dict[str, Any]:
     parsed = UsageQuery.model_validate(query or {"granularity": "total"})
-    view = usage_view(cluster_usage(world.repository, world.clock, CLUSTER, parsed), REGION)
+    view = usage_view(cluster_usage(world.store, CLUSTER, parsed), REGION)
     copied: dict[str, Any] = json.loads(json.dumps(view))
     return copied
 
@@ -174,9 +174,7 @@ def test_a_node_that_ends_while_it_is_read_counts_once() -> None:
     world.ready(1)
     slow = _Slow()
     slow._records, slow.world, world.repository = world.repository._records, world, slow
-    [slot] = cluster_usage(
-        slow, world.clock, CLUSTER, UsageQuery.model_validate({"granularity": "total"})
-    ).slots
+    [slot] = cluster_usage(world.store, CLUSTER, UsageQuery.model_validate({"granularity": "total"})).slots
     [one] = recorded(world)
     # Its end is a little later than the moment that the question was asked at.
     assert sum(slot.machines.values()) == one.end - one.start
@@ -224,7 +222,7 @@ def test_hours_and_days_of_an_interval_that_straddles_them_add_up() -> None:
 def test_a_cluster_that_does_not_exist_is_not_found(cluster: str) -> None:
     world = World()
     with pytest.raises(NotFound, match="No cluster found"):
-        cluster_usage(world.repository, world.clock, cluster, UsageQuery())
+        cluster_usage(world.store, cluster, UsageQuery())
 
 
 @pytest.mark.parametrize(
@@ -352,7 +350,7 @@ def test_a_month_of_a_large_fleet_by_the_hour_fits_into_a_reply() -> None:
     ]
     world.repository._records |= {key_of(one): one for one in intervals}
     query = UsageQuery.model_validate({"granularity": "hourly"})
-    reply = usage_view(cluster_usage(world.repository, world.clock, CLUSTER, query), REGION)
+    reply = usage_view(cluster_usage(world.store, CLUSTER, query), REGION)
     assert "message" in reply
     assert len(json.dumps(reply)) < 6_000_000
     assert reply["usage"][0]["total"]["hours"] == 40_000

@@ -35,11 +35,11 @@ def stored(world: World) -> Cluster:
 
 def put(world: World, name: str, expected: int | None = None, /, **body: Any) -> tuple[Cluster, bool]:
     document = ClusterWrite.model_validate({"nodearrays": [nodearray()], **body})
-    return put_cluster(world.repository, world.compute, world.clock, REGION, name, document, expected)
+    return put_cluster(world.store, world.compute, REGION, name, document, expected)
 
 
 def delete(world: World, expected: int | None = None, name: str = CLUSTER) -> None:
-    delete_cluster(world.repository, world.clock, name, expected)
+    delete_cluster(world.store, name, expected)
 
 
 @pytest.mark.proves("PUT /clusters/{cluster}: 200, 201")
@@ -278,7 +278,7 @@ def test_the_zone_of_each_subnet_is_learned_and_shown(world: World) -> None:
     world.ec2.zones({"subnet-00000001": "us-east-1d", "subnet-00000002": "us-east-1f"})
     cluster, _ = put(world, "new")
     assert cluster.zones == {"subnet-00000001": "us-east-1d", "subnet-00000002": "us-east-1f"}
-    status = cluster_status(world.repository, world.clock, "new", with_nodes=False)
+    status = cluster_status(world.store, "new", with_nodes=False)
     [array] = status_view(status, REGION)["nodearrays"]
     assert array["nodearray"]["AvailabilityZones"] == cluster.zones
     again = cluster_view(cluster)
@@ -304,8 +304,8 @@ def test_a_cluster_that_was_written_with_a_repeat_can_still_be_used(world: World
     twice = nodearray(subnetIds=["subnet-00000001", "subnet-00000001", "subnet-00000002"])
     definition = ClusterDefinition.model_validate({"nodearrays": [twice]})
     before = stored(world)
-    old = replace(before, revision=before.revision + 1, definition=definition, zones={})
-    world.repository.commit(Put(old, was=before))
+    old = replace(before, definition=definition, zones={})
+    world.store.commit(Put(old, was=before))
     world.ec2.zones({"subnet-00000001": "us-east-1a", "subnet-00000002": "us-east-1a"})
     world.ec2.capacity(1, subnet_id="subnet-00000001")
     operation, _ = world.create(3)

@@ -27,7 +27,7 @@ STANDARD, SPOT_STANDARD, GRAPHICS = "L_1216C47A", "L_34B43A08", "L_DB2E81BA"
 
 
 def buckets(world: World) -> dict[tuple[str, str], BucketStatus]:
-    status = cluster_status(world.repository, world.clock, CLUSTER, with_nodes=False)
+    status = cluster_status(world.store, CLUSTER, with_nodes=False)
     return {(one.array.name, one.bucket.machine_type): one for one in status.buckets}
 
 

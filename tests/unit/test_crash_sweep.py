@@ -267,7 +267,7 @@ def _with_stale_claims() -> World:
     world = _ready(10)()
     now = world.clock.now()
     for node in world.nodes():
-        world.repository.commit(Put(node.claimed_by("a", "gone", now), was=node))
+        world.store.commit(Put(node.claimed_by("a", "gone", now), was=node))
     return world
 
 
@@ -387,13 +387,13 @@ def _manage(action: Action) -> Callable[[World], None]:
 
 
 def _retry(world: World) -> None:
-    retry_failed(world.repository, world.workflows, world.clock, CLUSTER)
+    retry_failed(world.store, world.workflows, CLUSTER)
     world.drive_all()
 
 
 def _scale(world: World) -> None:
     wish = ScaleRequest.model_validate({"totalNodeCount": 3})
-    scale_nodes(world.repository, world.workflows, world.clock, CLUSTER, "ondemand", wish)
+    scale_nodes(world.store, world.workflows, CLUSTER, "ondemand", wish)
     world.drive_all()
 
 
@@ -407,7 +407,7 @@ def _put_cluster(world: World) -> None:
 
 def _delete_cluster(world: World) -> None:
     with suppress(NotFound):
-        delete_cluster(world.repository, world.clock, CLUSTER, None)
+        delete_cluster(world.store, CLUSTER, None)
 
 
 def _unlaunched() -> World:
@@ -525,8 +525,8 @@ def _miscounted() -> World:
     world = _ready(3)()
     ledger = world.repository.ledger("demo")
     assert ledger is not None
-    wrong = replace(ledger, buckets={}, names={}, revision=ledger.revision + 1)
-    world.repository.commit(Put(wrong, was=ledger))
+    wrong = replace(ledger, buckets={}, names={})
+    world.store.commit(Put(wrong, was=ledger))
     world.clock.advance(LONG_SECONDS)
     return world
 

@@ -279,7 +279,7 @@ def test_a_request_id_belongs_to_its_cluster() -> None:
     body = NodeCreationRequest.model_validate(
         {"requestId": "r", "sets": [{"count": 1, "nodearray": "ondemand"}]}
     )
-    other, _ = create_nodes(world.repository, world.workflows, world.clock, "other", body)
+    other, _ = create_nodes(world.store, world.workflows, "other", body)
     assert mine.id != other.id
     found = find_operation(world.repository, "r")
     assert found is not None
@@ -322,7 +322,7 @@ def test_a_cluster_that_does_not_exist_has_no_nodes_created(cluster: str) -> Non
     world = World()
     body = NodeCreationRequest.model_validate({"sets": [{"count": 1, "nodearray": "ondemand"}]})
     with pytest.raises(NotFound):
-        create_nodes(world.repository, world.workflows, world.clock, cluster, body)
+        create_nodes(world.store, world.workflows, cluster, body)
 
 
 # What nodes are given.

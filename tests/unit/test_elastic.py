@@ -602,12 +602,12 @@ def test_nodes_that_no_virtual_cluster_ever_had_are_never_idle(made: str) -> Non
     world = make_idle()
     if made == "scaled":
         request = ScaleRequest.model_validate({"totalNodeCount": 2})
-        scale_nodes(world.repository, world.workflows, world.clock, CLUSTER, "ondemand", request)
+        scale_nodes(world.store, world.workflows, CLUSTER, "ondemand", request)
     elif made == "retried":
         world.ec2.capacity(0)
         world.ready(2)
         world.ec2.capacity(None)
-        retry_failed(world.repository, world.workflows, world.clock, CLUSTER)
+        retry_failed(world.store, world.workflows, CLUSTER)
     else:
         world.ready(2)
     world.drive_all()
@@ -762,9 +762,9 @@ def test_a_busy_cluster_is_read_once_for_all_that_are_unmet(monkeypatch: pytest.
         return nodes(*given)
 
     monkeypatch.setattr(world.repository, "nodes", counted)
-    heal_unmet(world.repository, world.workflows, world.clock, CLUSTER)
+    heal_unmet(world.store, world.workflows, CLUSTER)
     assert reads == 1
     monkeypatch.undo()
     world.release("big")
-    heal_unmet(world.repository, world.workflows, world.clock, CLUSTER)
+    heal_unmet(world.store, world.workflows, CLUSTER)
     assert all(size(world.held(f"small-{number}")) == 1 for number in range(10))

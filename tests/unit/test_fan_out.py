@@ -187,7 +187,7 @@ def test_overlapping_runs_do_no_harm() -> None:
     for node in nodes[::3]:
         world.ec2.end(node.instance_id)
     world.clock.advance(10)
-    ports = world.repository, world.compute, world.workflows, world.clock
+    ports = world.store, world.compute, world.workflows
 
     def run(part: Part) -> Report:
         return reconcile(*ports, part)

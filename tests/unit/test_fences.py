@@ -15,11 +15,11 @@ from paddock.model.operation import Action, Operation
 from paddock.ports.repository import Put
 from paddock.service.claims import Change, commit_change
 from paddock.service.clusters import delete_cluster
-from paddock.service.contention import ATTEMPTS
 from paddock.service.observation import failed
 from paddock.service.operations import find_operation
 from paddock.service.read_nodes import list_nodes
 from paddock.service.settling import forget_failed
+from paddock.service.store import ATTEMPTS
 from tests.fakes import invariants
 from tests.fakes.actors import Actor, crash_before
 from tests.fakes.transactions import make_transactions_small
@@ -175,13 +175,13 @@ def test_a_node_that_failed_is_forgotten_only_once_its_create_is_on_record() -> 
     world = World()
     late = unheard(world, lambda: world.create(2))
     first, second = world.nodes()
-    world.repository.commit(Put(failed(first, "lost", world.clock.now()), was=first))
+    world.store.commit(Put(failed(first, "lost"), was=first))
     right = world.repository.ledger(CLUSTER)
     assert right is not None
-    uncounted = replace(right.without_active([first]), revision=right.revision + 1)
-    world.repository.commit(Put(uncounted, was=right))
+    uncounted = right.without_active([first])
+    world.store.commit(Put(uncounted, was=right))
     world.forget(second)
-    forget_failed(world.repository, world.clock, CLUSTER, [first.id])
+    forget_failed(world.store, CLUSTER, [first.id])
     assert [node.id for node in world.nodes()] == [second.id]
     world.drive(late)
     assert [node.id for node in world.nodes()] == [second.id]
@@ -300,9 +300,7 @@ def test_a_writer_does_not_commit_where_another_has_just_those_nodes_that_it_cla
     assert [node.virtual_cluster for node in free] == [""] * len(early)
     other = world.claim("fast")
     after = replace(other, replica_sets={early[0].template_id: len(free)}).with_nodes(free)
-    commit_change(
-        world.repository, world.clock, other, Change(after=after, claimed=free, action="Updated", by="fast")
-    )
+    commit_change(world.store, other, Change(after=after, claimed=free, action="Updated", by="fast"))
     writer.finish()
     assert writer.error is not None
     assert invariants.always(world) == []
@@ -318,8 +316,8 @@ def forget_tombstones(world: World) -> None:
 
 
 def corrupt(world: World, node: Node, name: str) -> None:
-    changed = replace(node, virtual_cluster=name, virtual_cluster_uid=name, revision=node.revision + 1)
-    world.repository.commit(Put(changed, was=node))
+    changed = replace(node, virtual_cluster=name, virtual_cluster_uid=name)
+    world.store.commit(Put(changed, was=node))
 
 
 @pytest.mark.parametrize("how", ["gone", "another's", "nobody's"])
@@ -367,8 +365,8 @@ def test_of_two_nodes_that_bear_one_name_the_one_without_instance_goes() -> None
     [node] = world.ready(1)
     ghost = unheard(world, lambda: world.create(1, nodeAttributes=OFF))
     [other] = world.repository.nodes_made_by(ghost)
-    named = replace(other, name=node.name, revision=other.revision + 1)
-    world.repository.commit(Put(named, was=other))
+    named = replace(other, name=node.name)
+    world.store.commit(Put(named, was=other))
     world.settle()
     assert [(one.id, one.name) for one in world.nodes()] == [(node.id, "ondemand-1")]
     assert invariants.at_rest(world) == []
@@ -385,8 +383,8 @@ def test_of_two_running_nodes_that_bear_one_name_one_gets_a_free_one(claimed: in
         world.release("a")
         world.claim("a", x4c8g=1)
         first, second = world.nodes()
-    named = replace(second, name=first.name, revision=second.revision + 1)
-    world.repository.commit(Put(named, was=second))
+    named = replace(second, name=first.name)
+    world.store.commit(Put(named, was=second))
     world.clock.advance(600)
     world.settle()
     keeper = next((one for one in world.nodes() if one.virtual_cluster), first)
@@ -408,8 +406,7 @@ def test_a_race_that_the_reconciler_lost_is_no_failure(caplog: pytest.LogCapture
     def overtaken(name: str) -> object:
         found = claimed(name)
         if found is not None and not found.deleted:
-            again = replace(found, revision=found.revision + 1)
-            world.repository.commit(Put(again, was=found))
+            world.store.commit(Put(found, was=found))
         return found
 
     world.want("a", x4c8g=4)
@@ -431,7 +428,7 @@ def test_a_race_that_the_reconciler_lost_is_no_failure(caplog: pytest.LogCapture
 
 def again(world: World) -> None:
     """Another cluster of the same name."""
-    delete_cluster(world.repository, world.clock, CLUSTER, None)
+    delete_cluster(world.store, CLUSTER, None)
     world.put({"nodearrays": [nodearray()]})
 
 
@@ -503,9 +500,8 @@ def test_a_late_task_of_the_predecessor_writes_nothing_into_its_successor(task: 
 def test_a_virtual_cluster_of_a_deleted_cluster_takes_nothing_from_its_successor() -> None:
     world = World()
     unmet = replace(world.claim("a"), replica_sets={"4c8g": 2}, provision=True)
-    unmet = replace(unmet, revision=unmet.revision + 1)
     again(world)
-    world.repository.commit(Put(unmet, was=world.held("a")))
+    world.store.commit(Put(unmet, was=world.held("a")))
     world.ready(1)
     for _ in range(30):
         world.clock.advance(60)
@@ -629,7 +625,7 @@ def test_what_was_written_before_gets_nothing_of_what_bears_the_name_later() -> 
     world.drive(world.create(1, request_id="r")[0])
     world.drive(world.terminate(names=["ondemand-1"])[0])
     unmet = replace(world.claim("a"), replica_sets={"4c8g": 2}, provision=True)
-    world.repository.commit(Put(replace(unmet, revision=unmet.revision + 1), was=world.held("a")))
+    world.store.commit(Put(unmet, was=world.held("a")))
     as_written_before(world)
     again(world)
     world.ready(2)
@@ -650,7 +646,7 @@ def test_what_was_written_before_gets_nothing_of_what_bears_the_name_later() -> 
         dying.go()
     for node in world.nodes():
         [current] = world.repository.nodes_by_id(CLUSTER, [node.id])
-        world.repository.commit(Put(current.given_back_at(world.clock.now()), was=current))
+        world.store.commit(Put(current.given_back_at(world.clock.now()), was=current))
     world.claim("a", x4c8g=2)
     dying.finish()
     world.settle()

@@ -148,8 +148,8 @@ def lose(array: str) -> Callable[[Watched], None]:
     def run(watched: Watched) -> None:
         watched.ready(2, array)
         node, _ = watched.world.nodes()
-        gone = failed(node, "its instance ended", watched.world.clock.now())
-        notice = observed(lambda *_: watched.world.repository.commit(Put(gone, was=node)))
+        gone = failed(node, "its instance ended")
+        notice = observed(lambda *_: watched.world.store.commit(Put(gone, was=node)))
         notice({}, cast("LambdaContext", Context()))
 
     return run
@@ -193,7 +193,7 @@ def launch_again_for_a_virtual_cluster(watched: Watched) -> None:
 def leave_a_claim(watched: Watched) -> None:
     watched.ready(1)
     [node] = watched.world.nodes()
-    watched.world.repository.commit(Put(node.claimed_by("gone", "gone", watched.world.clock.now()), was=node))
+    watched.world.store.commit(Put(node.claimed_by("gone", "gone", watched.world.clock.now()), was=node))
     watched.world.clock.advance(120)
     watched.reconcile()
 
@@ -220,8 +220,8 @@ def lose_count(watched: Watched) -> None:
     watched.ready(1)
     ledger = watched.world.repository.ledger(CLUSTER)
     assert ledger is not None
-    wrong = replace(ledger, buckets={}, revision=ledger.revision + 1)
-    watched.world.repository.commit(Put(wrong, was=ledger))
+    wrong = replace(ledger, buckets={})
+    watched.world.store.commit(Put(wrong, was=ledger))
     watched.world.clock.advance(180)
     watched.reconcile()
 
@@ -335,8 +335,8 @@ def test_a_write_that_is_refused_counts_nothing(watched: Watched) -> None:
     watched.emitted()
     [node] = watched.world.nodes()
     stale = replace(node, revision=node.revision - 1)
-    gone = failed(node, "its instance ended", watched.world.clock.now())
-    notice = observed(lambda *_: watched.world.repository.commit(Put(gone, was=stale)))
+    gone = failed(node, "its instance ended")
+    notice = observed(lambda *_: watched.world.store.commit(Put(gone, was=stale)))
     with pytest.raises(WriteConflictError):
         notice({}, cast("LambdaContext", Context()))
     assert watched.emitted() == {}

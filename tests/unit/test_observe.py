@@ -483,8 +483,8 @@ def test_a_node_that_nothing_launches_any_more_has_failed_and_counts_no_more() -
     """However it came about: here its record was written again when its launch had long ended."""
     world = World(nodearray(maxCount=1))
     [node] = world.ready(1)
-    stuck = replace(node, status=NodeStatus.ACQUIRING, instance_id="", revision=node.revision + 1)
-    world.repository.commit(Put(stuck, was=node))
+    stuck = replace(node, status=NodeStatus.ACQUIRING, instance_id="")
+    world.store.commit(Put(stuck, was=node))
     world.compute.terminate([node.instance_id])
     world.clock.advance(DEADLINE_NS / SECOND_NS)
     assert world.reconcile().noticed == 1

@@ -62,7 +62,7 @@ def test_an_instance_without_a_node_is_ended_after_a_while() -> None:
 def test_one_of_a_cluster_that_is_gone_is_ended_too() -> None:
     world = World()
     launch(world, cluster="gone")
-    delete_cluster(world.repository, world.clock, CLUSTER, None)
+    delete_cluster(world.store, CLUSTER, None)
     launch(world)
     world.clock.advance(GRACE)
     assert world.reconcile() == Report(orphans=2)

@@ -231,7 +231,7 @@ def test_a_start_of_a_node_that_is_being_launched_ends_as_the_launch_does(
     runs = [creating, Run(world, starting)]
     places = {"a": 0, "b": 1}
     if how == "retry":
-        runs.append(Run(world, retry_failed(world.repository, world.workflows, world.clock, CLUSTER)))
+        runs.append(Run(world, retry_failed(world.store, world.workflows, CLUSTER)))
     for turn in turns:
         runs[places[turn]].go()
     if fault is ends_as_it_boots:

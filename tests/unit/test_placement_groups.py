@@ -232,10 +232,10 @@ def test_a_cluster_is_not_deleted_before_its_groups_are() -> None:
     world.ec2.fail_next("DeletePlacementGroup", "RequestLimitExceeded", times=1)
     end(world, "ondemand-1")
     with pytest.raises(NodesInUse) as error:
-        delete_cluster(world.repository, world.clock, CLUSTER, None)
+        delete_cluster(world.store, CLUSTER, None)
     assert error.value.facts["placementGroups"] == ["ondemand/ring"]
     world.reconcile()
-    delete_cluster(world.repository, world.clock, CLUSTER, None)
+    delete_cluster(world.store, CLUSTER, None)
     assert groups(world) == []
 
 
@@ -248,14 +248,14 @@ def test_one_run_deletes_a_bounded_number() -> None:
     assert len(groups(world)) == count
     end(world, *(node.name for node in world.nodes()))
     assert len(groups(world)) == 5
-    assert delete_empty_groups(world.repository, world.compute, world.clock, CLUSTER) == 5
+    assert delete_empty_groups(world.store, world.compute, CLUSTER) == 5
     assert groups(world) == []
     assert invariants.at_rest(world) == []
 
 
 def test_there_is_nothing_to_delete_of_a_cluster_that_is_gone() -> None:
     world = World()
-    assert delete_empty_groups(world.repository, world.compute, world.clock, "other") == 0
+    assert delete_empty_groups(world.store, world.compute, "other") == 0
 
 
 # One zone for all that must be together.

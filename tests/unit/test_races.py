@@ -23,9 +23,10 @@ from paddock.model.node import Node, NodeStatus
 from paddock.ports.repository import Put
 from paddock.reconcile.claims import release_stale_claims
 from paddock.service.clusters import delete_cluster
-from paddock.service.contention import ATTEMPTS
+from paddock.service.store import ATTEMPTS
 from tests.fakes import invariants
 from tests.fakes.actors import Actor, crash_before
+from tests.fakes.transactions import make_transactions_small
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
 
 if TYPE_CHECKING:
@@ -134,14 +135,14 @@ def test_of_two_definitions_on_one_revision_the_second_is_refused(world: World) 
 def test_a_cluster_that_came_into_use_meanwhile_is_not_deleted(world: World) -> None:
     between(world, "ledger", lambda: world.create(1))
     with pytest.raises(NodesInUse):
-        delete_cluster(world.repository, world.clock, CLUSTER, None)
+        delete_cluster(world.store, CLUSTER, None)
     assert stored(world).name == CLUSTER
     world.drive_all()
     assert invariants.at_rest(world) == []
 
 
 def test_nodes_are_not_created_in_a_cluster_that_was_deleted_meanwhile(world: World) -> None:
-    between(world, "ledger", lambda: delete_cluster(world.repository, world.clock, CLUSTER, None))
+    between(world, "ledger", lambda: delete_cluster(world.store, CLUSTER, None))
     with pytest.raises(NotFound):
         world.create(1, request_id="r")
     assert world.repository.running_operations() == []
@@ -227,7 +228,7 @@ def test_two_writers_on_one_revision_who_meet_anywhere_leave_one_whole_virtual_c
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     # So the first nodes are claimed before the virtual cluster's own record is written.
-    monkeypatch.setattr("paddock.service.claims.MAX_WRITES", 4)
+    make_transactions_small(monkeypatch, 4)
 
     def write(world: World) -> VirtualCluster:
         return world.claim("vc", x4c8g=4)
@@ -242,7 +243,7 @@ def test_two_writers_on_one_revision_who_meet_anywhere_leave_one_whole_virtual_c
 def test_nodes_that_die_while_they_are_claimed_are_not_handed_out(
     monkeypatch: pytest.MonkeyPatch, held: int
 ) -> None:
-    monkeypatch.setattr("paddock.service.claims.MAX_WRITES", 4)
+    make_transactions_small(monkeypatch, 4)
 
     def write(world: World) -> None:
         stored = world.repository.virtual_cluster("vc")
@@ -261,7 +262,7 @@ def test_nodes_that_die_while_they_are_claimed_are_not_handed_out(
 
 
 def test_a_claim_is_not_taken_for_stale_while_its_writer_may_live(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paddock.service.claims.MAX_WRITES", 4)
+    make_transactions_small(monkeypatch, 4)
     for calls in range(USUAL_CALLS):
         world = World()
         world.ready(5)
@@ -282,7 +283,7 @@ def test_a_claim_is_not_taken_for_stale_while_its_writer_may_live(monkeypatch: p
 def test_a_stale_claim_that_is_taken_over_is_not_given_back(
     monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
-    monkeypatch.setattr("paddock.service.claims.MAX_WRITES", most)
+    make_transactions_small(monkeypatch, most)
 
     def stale() -> World:
         world = five_ready()
@@ -297,7 +298,7 @@ def test_a_stale_claim_that_is_taken_over_is_not_given_back(
         world.claim("vc", world.held("vc").revision, x4c8g=5)
 
     def release(world: World) -> None:
-        release_stale_claims(world.repository, world.clock, world.nodes())
+        release_stale_claims(world.store, world.nodes())
 
     for world, _, broken in meet_anywhere(stale, claim_all, release):
         assert broken == []
@@ -308,12 +309,12 @@ def leave_claims(world: World, name: str) -> None:
     """As a writer does that has died, longer ago than any may live."""
     now = world.clock.now()
     uid = world.held(name).uid
-    world.repository.commit(*(Put(node.claimed_by(name, uid, now), was=node) for node in world.nodes()))
+    world.store.commit_each([Put(node.claimed_by(name, uid, now), was=node) for node in world.nodes()])
     world.clock.advance(200)
 
 
 def test_a_writer_that_loses_gives_back_what_it_had_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("paddock.service.claims.MAX_WRITES", 4)
+    make_transactions_small(monkeypatch, 4)
     world = five_ready()
     writer = Actor(world, lambda world: world.claim("vc", x4c8g=5))
     while not any(node.virtual_cluster for node in world.nodes()):
@@ -332,7 +333,7 @@ def test_a_delete_ends_no_node_that_another_has_claimed_since() -> None:
         dying.go()
     dying.go(crash_before)
     world.clock.advance(200)
-    release_stale_claims(world.repository, world.clock, world.nodes())
+    release_stale_claims(world.store, world.nodes())
     world.claim("other", x4c8g=5)
     world.settle()
     assert len(world.held("other").node_instances) == len(world.alive()) == 5
@@ -369,7 +370,7 @@ def test_a_loser_of_many_nodes_looks_at_each_of_them_once(monkeypatch: pytest.Mo
         if len(writes) > 50:
             monkeypatch.undo()
             for node in nodes:
-                commit(Put(node.claimed_by("fast", "fast", world.clock.now()), was=node))
+                world.store.commit(Put(node.claimed_by("fast", "fast", world.clock.now()), was=node))
             monkeypatch.setattr(Node, "__eq__", counting)
         commit(*writes)
 

@@ -186,7 +186,7 @@ def test_a_batch_that_waits_for_its_turn_moves_the_deadline_and_a_throttled_one_
 
 
 def test_an_idle_account_has_a_thousand_at_once_and_two_a_second_after_that() -> None:
-    pace = Pace(revision=0)
+    pace = Pace()
     assert pace.room(Bucket.LAUNCH, LAUNCH, START) == 1_000
     pace = pace.taken(Bucket.LAUNCH, LAUNCH, 1_000, START)
     assert pace.room(Bucket.LAUNCH, LAUNCH, START) == 0
@@ -198,7 +198,7 @@ def test_an_idle_account_has_a_thousand_at_once_and_two_a_second_after_that() ->
 
 
 def test_turns_follow_each_other() -> None:
-    pace, turns = Pace(revision=0).taken(Bucket.LAUNCH, LAUNCH, 1_000, START), []
+    pace, turns = Pace().taken(Bucket.LAUNCH, LAUNCH, 1_000, START), []
     for _ in range(3):
         turns.append((pace.may_at(Bucket.LAUNCH, LAUNCH, 100, START) - START) // SECOND_NS)
         pace = pace.taken(Bucket.LAUNCH, LAUNCH, 100, START)
@@ -206,14 +206,14 @@ def test_turns_follow_each_other() -> None:
 
 
 def test_a_bucket_that_ec2_calls_empty_is_empty_and_turns_that_were_given_stay() -> None:
-    empty = Pace(revision=0).emptied(Bucket.LAUNCH, LAUNCH, START)
+    empty = Pace().emptied(Bucket.LAUNCH, LAUNCH, START)
     assert empty.room(Bucket.LAUNCH, LAUNCH, START) == 0
     owing = empty.taken(Bucket.LAUNCH, LAUNCH, 100, START)
     assert owing.emptied(Bucket.LAUNCH, LAUNCH, START) == owing
 
 
 def test_what_was_not_launched_is_given_back() -> None:
-    taken = Pace(revision=0).taken(Bucket.LAUNCH, LAUNCH, 600, START)
+    taken = Pace().taken(Bucket.LAUNCH, LAUNCH, 600, START)
     assert taken.taken(Bucket.LAUNCH, LAUNCH, -500, START).room(Bucket.LAUNCH, LAUNCH, START) == 900
 
 
@@ -221,13 +221,13 @@ def test_what_was_not_launched_is_given_back() -> None:
 def test_a_call_is_made_for_a_portion_or_for_all(bucket: Bucket, portion: int) -> None:
     world, rate = World(), DEFAULT_RATES[bucket]
     assert rate.portion == portion
-    assert take(world.repository, world.clock, DEFAULT_RATES, bucket, 1_200).count == 1_000
-    refused = take(world.repository, world.clock, DEFAULT_RATES, bucket, 1_200)
+    assert take(world.store, DEFAULT_RATES, bucket, 1_200).count == 1_000
+    refused = take(world.store, DEFAULT_RATES, bucket, 1_200)
     assert (refused.count, refused.wait_seconds) == (0, portion / rate.per_second)
     world.clock.advance(refused.wait_seconds)
-    assert take(world.repository, world.clock, DEFAULT_RATES, bucket, portion).count == portion
+    assert take(world.store, DEFAULT_RATES, bucket, portion).count == portion
     world.clock.advance(1)
-    assert take(world.repository, world.clock, DEFAULT_RATES, bucket, 1).count == 1
+    assert take(world.store, DEFAULT_RATES, bucket, 1).count == 1
 
 
 @pytest.mark.parametrize(

@@ -85,7 +85,7 @@ def test_operation_and_request_id_together_are_refused() -> None:
     "read",
     [
         lambda world, cluster: list_nodes(world.repository, cluster, None, None),
-        lambda world, cluster: cluster_status(world.repository, world.clock, cluster, with_nodes=True),
+        lambda world, cluster: cluster_status(world.store, cluster, with_nodes=True),
         lambda world, cluster: page_of_nodes(world.repository, cluster),
     ],
     ids=["nodes", "page", "status"],

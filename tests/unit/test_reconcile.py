@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -89,10 +88,10 @@ def test_of_two_reconcilers_one_counts_the_attempt_and_starts_it() -> None:
     operation = unheard(world)
     world.clock.advance(REQUEST_GRACE)
     stale = world.operation(operation.id)
-    assert resume(world.repository, world.workflows, world.clock, stale)
+    assert resume(world.store, world.workflows, stale)
     world.workflows.live.clear()
     with pytest.raises(WriteConflictError):
-        resume(world.repository, world.workflows, world.clock, stale)
+        resume(world.store, world.workflows, stale)
     assert world.operation(operation.id).attempt == 2
     assert not world.workflows.live
 
@@ -223,7 +222,7 @@ def test_an_operation_that_somebody_else_moves_on_meanwhile_is_left_to_them() ->
 
     def slow(operation: Operation) -> bool:
         stored = world.operation(operation.id)
-        world.repository.commit(Put(replace(stored, revision=stored.revision + 1), was=stored))
+        world.store.commit(Put(stored, was=stored))
         return is_live(operation)
 
     world.workflows.is_live = slow  # type: ignore[method-assign]

@@ -27,7 +27,7 @@ def scale(
     world: World, array: str = "ondemand", *, cluster: str = CLUSTER, **body: Any
 ) -> tuple[Operation, Added]:
     request = ScaleRequest.model_validate(body)
-    operation, [added] = scale_nodes(world.repository, world.workflows, world.clock, cluster, array, request)
+    operation, [added] = scale_nodes(world.store, world.workflows, cluster, array, request)
     return operation, added
 
 

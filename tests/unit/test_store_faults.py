@@ -23,6 +23,7 @@ from paddock.errors import StoreThrottled, StoreUnavailable
 from paddock.model.quotas import Quotas
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.recording import record_missing_nodes
+from paddock.service.store import Store
 from tests.fakes.dynamodb import FakeDynamoDb
 from tests.fakes.world import World
 
@@ -160,5 +161,5 @@ def test_a_record_that_met_another_transaction_is_not_taken_for_written() -> Non
         raise ClientError(error, "TransactWriteItems")
 
     store.transact_write_items = meets_another  # type: ignore[method-assign]
-    record_missing_nodes(repository, world.clock, create)
+    record_missing_nodes(Store(repository, world.clock), create)
     assert len(repository.nodes_made_by(create)) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -14,8 +15,7 @@ from paddock.errors import StoreThrottled
 from paddock.model.node import NodeStatus
 from paddock.model.operation import OperationState
 from paddock.model.quotas import Quotas
-from paddock.ports.repository import MAX_TRANSACTION_BYTES, Put
-from paddock.service.contention import in_transactions
+from paddock.ports.repository import Put
 from tests.fakes.api import ask, serve
 from tests.fakes.clock import SECOND, PassingClock
 from tests.fakes.dynamodb import FakeDynamoDb
@@ -215,19 +215,6 @@ def test_the_time_that_is_left_is_lambdas_word(monkeypatch: pytest.MonkeyPatch) 
 # Bytes.
 
 
-def test_writes_are_put_into_as_few_transactions_as_hold_them(large: Store) -> None:
-    store = large
-    operation, _ = store.world.create(3)
-    [first, *_] = operation.planned_nodes()
-    writes = [Put(first, was=None)] * 200
-    parts = list(in_transactions(store.repository, writes))
-    assert sum(len(part) for part in parts) == 200
-    assert max(len(part) for part in parts) * 130_000 <= MAX_TRANSACTION_BYTES
-    assert len(parts) == 8
-    small = [Put(Quotas(revision=1, asked_at=1), was=None)] * 250
-    assert [len(part) for part in in_transactions(store.repository, small)] == [100, 100, 50]
-
-
 def test_nodes_of_any_size_are_made_claimed_given_back_and_ended(large: Store) -> None:
     """Each way of writing many nodes at once, none of which fits into one transaction."""
     store = large
@@ -248,10 +235,10 @@ def test_nodes_of_any_size_are_made_claimed_given_back_and_ended(large: Store) -
 def test_a_transaction_that_is_too_large_is_refused_by_the_double(large: Store) -> None:
     store = large
     operation, _ = store.world.create(1)
-    [node] = operation.planned_nodes()
-    other = store.world.create(40)[0].planned_nodes()
+    other, _ = store.world.create(40)
+    nodes = [replace(one, revision=1) for one in (*operation.planned_nodes(), *other.planned_nodes())]
     with pytest.raises(ClientError, match="ValidationException"):
-        store.repository.commit(*(Put(one, was=None) for one in other), Put(node, was=None))
+        store.repository.commit(*(Put(one, was=None) for one in nodes))
 
 
 def test_time_that_passes_is_counted_once() -> None:

@@ -268,7 +268,7 @@ def test_a_cluster_that_does_not_exist_has_no_nodes_to_end(cluster: str) -> None
     world = World()
     body = NodeManagementRequest.model_validate({"names": ["ondemand-1"]})
     with pytest.raises(NotFound):
-        manage_nodes(world.repository, world.workflows, world.clock, cluster, Action.TERMINATE, body)
+        manage_nodes(world.store, world.workflows, cluster, Action.TERMINATE, body)
 
 
 @pytest.mark.proves("1,000 nodes up and down: none left")

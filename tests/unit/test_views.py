@@ -68,7 +68,7 @@ NULLABLE = {"Hostname", "PrivateIp", "InstanceId", "PlacementGroupId", "RequestI
 
 
 def status(world: World, *, nodes: bool = False) -> dict[str, Any]:
-    view = status_view(cluster_status(world.repository, world.clock, CLUSTER, with_nodes=nodes), REGION)
+    view = status_view(cluster_status(world.store, CLUSTER, with_nodes=nodes), REGION)
     sent: dict[str, Any] = json.loads(json.dumps(view, allow_nan=False))
     return sent
 

@@ -226,8 +226,7 @@ def test_a_dead_node_goes_first_and_does_not_count_as_kept(world: World) -> None
 
 def bury(world: World, dead: Collection[str]) -> None:
     """Let nodes be known to have failed, as an observation writes it down."""
-    now = world.clock.now()
-    release_nodes(world.repository, world.clock, CLUSTER, dead, lambda node: failed(node, "dead", now))
+    release_nodes(world.store, CLUSTER, dead, lambda node: failed(node, "dead"))
 
 
 # Not enough.

@@ -108,7 +108,7 @@ def all_pages(world: World) -> list[VirtualCluster]:
 
 
 def heal_one(world: World, name: str) -> None:
-    heal(world.repository, world.workflows, world.clock, name)
+    heal(world.store, world.workflows, name)
 
 
 class Walk(RuleBasedStateMachine):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -150,7 +149,7 @@ def test_a_launch_that_is_repeated_leaves_nodes_alone_that_are_ready_already() -
     world.step("launch", operation.id)
     # As if the task had died after it gave the instances to the nodes.
     closed = world.operation(operation.id)
-    world.repository.commit(Put(replace(opened, revision=closed.revision + 1), was=closed))
+    world.store.commit(Put(opened, was=closed))
     world.clock.advance(60)
     world.step("poll", operation.id)
     before = world.nodes()
@@ -534,7 +533,7 @@ def test_a_cluster_with_nodes_is_not_deleted_at_any_moment(moment: str) -> None:
         operation, _ = world.terminate(names=["ondemand-1"])
         world.step("terminate", operation.id)
     with pytest.raises(NodesInUse):
-        delete_cluster(world.repository, world.clock, CLUSTER, None)
+        delete_cluster(world.store, CLUSTER, None)
     world.drive(operation)
     assert world.repository.cluster(CLUSTER) is not None
 
@@ -619,7 +618,7 @@ def test_of_a_launch_that_is_seen_in_part_no_instance_goes_to_two_nodes(
     with monkeypatch.context() as patch:
         patch.setattr(world.repository, "commit", dies_half_way)
         with pytest.raises(StoreThrottled):
-            launch(world.repository, world.compute, world.clock, operation.id, 0)
+            launch(world.store, world.compute, operation.id, 0)
     third = world.nodes()[2].instance_id
     hidden = sorted(world.ec2.snapshot()["instances"])[1]
     assert third > hidden

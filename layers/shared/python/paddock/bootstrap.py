@@ -37,6 +37,7 @@ from paddock.service import (
     virtual_clusters,
 )
 from paddock.service.steps import finish, launch, poll, terminate
+from paddock.service.store import Store
 from paddock.settings import Settings, require_deployed_names
 
 if TYPE_CHECKING:
@@ -93,6 +94,11 @@ def repository() -> Repository:
     """The repository."""
     backoff = Backoff(clock(), invocation.seconds_left)
     return MeteredRepository(boto3.client("dynamodb", config=_API_CALLS), settings().table_name, backoff)
+
+
+def store() -> Store:
+    """The repository and the clock, as those have them who write."""
+    return Store(repository(), clock())
 
 
 @cache
@@ -163,22 +169,22 @@ def get_cluster(name: str) -> Cluster:
 def put_cluster(name: str, body: ClusterWrite, expected: int | None) -> tuple[Cluster, bool]:
     """See ``clusters.put_cluster``."""
     region = settings().region
-    return clusters.put_cluster(repository(), compute(), clock(), region, name, body, expected)
+    return clusters.put_cluster(store(), compute(), region, name, body, expected)
 
 
 def delete_cluster(name: str, expected: int | None) -> None:
     """See ``clusters.delete_cluster``."""
-    clusters.delete_cluster(repository(), clock(), name, expected)
+    clusters.delete_cluster(store(), name, expected)
 
 
 def get_cluster_status(name: str, *, with_nodes: bool) -> cluster_status.ClusterStatus:
     """See ``cluster_status``."""
-    return cluster_status.cluster_status(repository(), clock(), name, with_nodes=with_nodes)
+    return cluster_status.cluster_status(store(), name, with_nodes=with_nodes)
 
 
 def get_cluster_usage(name: str, query: UsageQuery) -> usage.ClusterUsage:
     """See ``usage.cluster_usage``."""
-    return usage.cluster_usage(repository(), clock(), name, query)
+    return usage.cluster_usage(store(), name, query)
 
 
 def list_nodes(
@@ -190,24 +196,24 @@ def list_nodes(
 
 def add_nodes(cluster: str, body: NodeCreationRequest) -> tuple[Operation, list[Added]]:
     """See ``create_nodes.create_nodes``."""
-    return create_nodes.create_nodes(repository(), workflows(), clock(), cluster, body)
+    return create_nodes.create_nodes(store(), workflows(), cluster, body)
 
 
 def act_on_nodes(
     action: Action, cluster: str, body: NodeManagementRequest
 ) -> tuple[Operation, list[manage_nodes.NodeResult]]:
     """See ``manage_nodes.manage_nodes``."""
-    return manage_nodes.manage_nodes(repository(), workflows(), clock(), cluster, action, body)
+    return manage_nodes.manage_nodes(store(), workflows(), cluster, action, body)
 
 
 def retry_failed(cluster: str) -> Operation:
     """See ``manage_nodes.retry_failed``."""
-    return manage_nodes.retry_failed(repository(), workflows(), clock(), cluster)
+    return manage_nodes.retry_failed(store(), workflows(), cluster)
 
 
 def scale_node_array(cluster: str, node_array: str, body: ScaleRequest) -> tuple[Operation, list[Added]]:
     """See ``scale_nodes.scale_nodes``."""
-    return scale_nodes.scale_nodes(repository(), workflows(), clock(), cluster, node_array, body)
+    return scale_nodes.scale_nodes(store(), workflows(), cluster, node_array, body)
 
 
 def get_operation(operation_id: str) -> tuple[Operation, Sequence[Node]]:
@@ -228,9 +234,7 @@ def get_self(instance_id: str) -> tuple[Node, Sequence[Node]]:
 def write_virtual_cluster(body: VirtualClusterWrite, expected: int | None, by: str) -> VirtualCluster:
     """See ``virtual_clusters.write_virtual_cluster``."""
     default = settings().default_cluster
-    return virtual_clusters.write_virtual_cluster(
-        repository(), workflows(), clock(), default, body, expected, by
-    )
+    return virtual_clusters.write_virtual_cluster(store(), workflows(), default, body, expected, by)
 
 
 def list_virtual_clusters(limit: int | None, after: str) -> tuple[Sequence[VirtualCluster], str | None]:
@@ -255,41 +259,41 @@ def delete_virtual_cluster(
 ) -> tuple[VirtualCluster, Operation | None]:
     """See ``virtual_clusters.delete_virtual_cluster``."""
     return virtual_clusters.delete_virtual_cluster(
-        repository(), workflows(), clock(), virtual_cluster_id, expected, terminate=terminate, by=by
+        store(), workflows(), virtual_cluster_id, expected, terminate=terminate, by=by
     )
 
 
 def launch_step(operation_id: str, polls: int) -> Outcome:
     """See ``steps.launch``."""
-    return launch.launch(repository(), patient_compute(), clock(), operation_id, polls, _rates())
+    return launch.launch(store(), patient_compute(), operation_id, polls, _rates())
 
 
 def terminate_step(operation_id: str, polls: int) -> Outcome:
     """See ``steps.terminate``."""
-    return terminate.terminate(repository(), patient_compute(), clock(), operation_id, polls, _rates())
+    return terminate.terminate(store(), patient_compute(), operation_id, polls, _rates())
 
 
 def poll_step(operation_id: str, polls: int) -> Outcome:
     """See ``steps.poll``."""
-    return poll.poll(repository(), compute(), clock(), operation_id, polls)
+    return poll.poll(store(), compute(), operation_id, polls)
 
 
 def finish_step(operation_id: str, polls: int) -> Outcome:
     """See ``steps.finish``."""
-    return finish.finish(repository(), compute(), workflows(), clock(), operation_id, polls)
+    return finish.finish(store(), compute(), workflows(), operation_id, polls)
 
 
 def start_reconciliation() -> fan_out.Run:
     """See ``reconcile.fan_out.start_run``."""
-    return fan_out.start_run(repository(), compute(), parts(), account_quotas(), clock())
+    return fan_out.start_run(store(), compute(), parts(), account_quotas())
 
 
 def reconcile(message: str) -> run.Report:
     """See ``reconcile.run``; ``message`` is what ``parts`` put into the queue."""
-    return run.reconcile(repository(), compute(), workflows(), clock(), parse_part(message))
+    return run.reconcile(store(), compute(), workflows(), parse_part(message))
 
 
 def look_at_instances(instance_ids: Collection[str], interrupted: Collection[str]) -> instance_events.Looked:
     """See ``reconcile.instance_events``."""
-    ports = repository(), compute(), workflows(), clock()
+    ports = store(), compute(), workflows()
     return instance_events.look_at_instances(*ports, instance_ids, interrupted)

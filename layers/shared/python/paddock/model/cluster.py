@@ -16,7 +16,7 @@ class Cluster:
     """
 
     name: str
-    revision: int
+    revision: int = 0
     definition: ClusterDefinition
     uid: str = ""
     zones: dict[str, str] = field(default_factory=dict)

@@ -55,7 +55,7 @@ class Ledger:
     """
 
     cluster: str
-    revision: int
+    revision: int = 0
     cluster_uid: str = ""
     buckets: dict[str, BucketUse] = field(default_factory=dict)
     names: dict[str, str] = field(default_factory=dict)

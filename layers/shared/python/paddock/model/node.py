@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from paddock.model.configuration import with_defaults
-from paddock.model.identity import next_revision, operation_of
+from paddock.model.identity import operation_of
 
 
 class NodeStatus(StrEnum):
@@ -84,7 +84,7 @@ class Node:
     id: str
     cluster: str
     name: str
-    revision: int
+    revision: int = 0
     spec: LaunchSpec
     status: NodeStatus
     target_state: TargetState = TargetState.STARTED
@@ -172,7 +172,6 @@ class Node:
             virtual_cluster=virtual_cluster,
             virtual_cluster_uid=uid,
             claim_changed_at=now,
-            revision=next_revision(now, self.revision),
         )
 
     def unclaimed(self, now: int) -> Node:

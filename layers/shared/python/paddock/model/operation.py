@@ -8,7 +8,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from paddock.model.identity import next_revision, node_id, node_index, operation_of
+from paddock.model.identity import node_id, node_index, operation_of
 from paddock.model.names import NameSet
 from paddock.model.node import LaunchSpec, Node, NodeStatus, ShutdownPolicy, TargetState
 from paddock.model.pace import DEFAULT_RATES, Bucket
@@ -141,7 +141,7 @@ class Operation:
     id: str
     cluster: str
     action: Action
-    revision: int
+    revision: int = 0
     state: OperationState
     start_time: int
     deadline: int
@@ -222,7 +222,6 @@ class Operation:
                 id=node_id(self.id, group.first + offset),
                 cluster=self.cluster,
                 name=name,
-                revision=next_revision(self.start_time),
                 spec=group.spec,
                 status=NodeStatus.OFF if group.off else NodeStatus.ACQUIRING,
                 target_state=TargetState.OFF if group.off else TargetState.STARTED,
@@ -255,5 +254,5 @@ class Request:
     request_id: str
     cluster: str
     operation_id: str
-    revision: int
+    revision: int = 0
     cluster_uid: str = ""

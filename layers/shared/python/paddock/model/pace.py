@@ -65,7 +65,7 @@ DEFAULT_RATES: Rates = {
 class Pace:
     """The account's buckets, as far as this deployment empties them. ``full_at`` is in ns, by bucket."""
 
-    revision: int
+    revision: int = 0
     full_at: dict[Bucket, int] = field(default_factory=dict)
 
     def may_at(self, bucket: Bucket, rate: Rate, count: int, now: int) -> int:

@@ -38,7 +38,7 @@ QUOTA_CODES = frozenset(
 class Quotas:
     """What Service Quotas said last: ``cores`` is vCPU by quota code, asked for at ``asked_at`` (ns)."""
 
-    revision: int
+    revision: int = 0
     asked_at: int
     cores: dict[str, int] = field(default_factory=dict)
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from paddock.model.identity import next_revision
 from paddock.model.node import NodeStatus
 
 if TYPE_CHECKING:
@@ -45,7 +44,7 @@ class UsageInterval:
     interruptible: bool
     start: int
     end: int
-    revision: int
+    revision: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +100,6 @@ def interval_until(node: Node, end: int) -> UsageInterval | None:
         interruptible=node.spec.interruptible,
         start=node.launched_at,
         end=end,
-        revision=next_revision(end),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from paddock.model.identity import new_uid, next_revision
+from paddock.model.identity import new_uid
 from paddock.model.names import NameSet
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class VirtualCluster:
 
     id: str
     cluster: str
-    revision: int
+    revision: int = 0
     uid: str = ""
     cluster_uid: str = ""
     allocation_mode: AllocationMode = AllocationMode.MIXED
@@ -176,7 +176,7 @@ class VirtualClusterChange:
     """
 
     virtual_cluster: str
-    revision: int
+    revision: int = 0
     previous: int
     at: int
     action: str
@@ -188,12 +188,11 @@ class VirtualClusterChange:
     removed: int = 0
 
 
-def tombstone(virtual_cluster_id: str, cluster: str, now: int, previous: int = 0) -> VirtualCluster:
-    """What is left of a virtual cluster: a revision above its last one, for as long as that may be told."""
+def tombstone(virtual_cluster_id: str, cluster: str, now: int) -> VirtualCluster:
+    """What is left of a virtual cluster for a while, so that its revision is not used again."""
     return VirtualCluster(
         id=virtual_cluster_id,
         cluster=cluster,
-        revision=next_revision(now, previous),
         uid=new_uid(),
         deleted=True,
         expires_at=now + TOMBSTONE_NS,
@@ -209,12 +208,11 @@ def change_between(
     by: str = "",
     message: str = "",
 ) -> VirtualClusterChange:
-    """The record of a change."""
+    """The record of a change; it gets its revision when it is written together with ``after``."""
     had = set(before.node_instances) if before and not before.deleted else set()
     has = set(after.node_instances)
     return VirtualClusterChange(
         virtual_cluster=after.id,
-        revision=after.revision,
         previous=before.revision if before and not before.deleted else 0,
         at=now,
         action=action,

@@ -46,20 +46,10 @@ MAX_TRANSACTION_BYTES = 3_900_000
 
 @dataclass(frozen=True, slots=True)
 class Put:
-    """Write ``record``, if what is stored is still ``was``; ``None``: if nothing is stored.
-
-    The record must have a higher revision than the one that it replaces. With the same one, a writer that
-    had read the record before would find nothing changed, and would overwrite this change.
-    """
+    """Write ``record``, if what is stored is still ``was``; ``None``: if nothing is stored."""
 
     record: Record
     was: Record | None
-
-    def __post_init__(self) -> None:
-        previous = self.was.revision if self.was is not None else 0
-        if self.record.revision <= previous:
-            msg = f"a write must raise the revision above {previous}, not to {self.record.revision}"
-            raise ValueError(msg)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +69,20 @@ class Check:
 Write = Put | Delete | Check
 
 
+def require_raised_revisions(writes: Sequence[Write]) -> None:
+    """Raise ``ValueError`` for a record whose revision is not above that of the one that it replaces.
+
+    With the same one, a writer that had read the record before would find nothing changed, and would
+    overwrite this change.
+    """
+    for write in writes:
+        if isinstance(write, Put):
+            previous = write.was.revision if write.was is not None else 0
+            if write.record.revision <= previous:
+                msg = f"a write must raise the revision above {previous}, not to {write.record.revision}"
+                raise ValueError(msg)
+
+
 class WriteConflictError(Exception):
     """Nothing was written, for these writes found something else than they were based on.
 
@@ -90,18 +94,8 @@ class WriteConflictError(Exception):
         self.writes = tuple(writes)
 
 
-class Repository(Protocol):
-    """Reads of every kind, and one way to write."""
-
-    def commit(self, *writes: Write) -> None:
-        """Do all of these writes, which fit and are to different records, or none.
-
-        Raises ``WriteConflictError``, and ``RecordTooLarge`` for a record that cannot be stored. When the
-        call fails in any other way, it may or may not have been done: read again.
-        """
-
-    def fits(self, *writes: Write) -> bool:
-        """Whether one ``commit`` can do these writes: they are few and small enough. It asks nobody."""
+class Reads(Protocol):
+    """Reads of every kind of record. Those who only read take no more than this."""
 
     def cluster(self, name: str) -> Cluster | None:
         """The cluster of this name."""
@@ -176,3 +170,23 @@ class Repository(Protocol):
 
         From the first one on whose revision is below ``before``.
         """
+
+
+class Repository(Reads, Protocol):
+    """``Reads``, and one way to write.
+
+    ``max_writes`` is the most writes that one commit takes.
+    """
+
+    max_writes: int
+
+    def commit(self, *writes: Write) -> None:
+        """Do all of these writes, which fit and are to different records, or none.
+
+        Each record must have a higher revision than the one that it replaces, else ``ValueError`` is raised.
+        Raises ``WriteConflictError``, and ``RecordTooLarge`` for a record that cannot be stored. When the
+        call fails in any other way, it may or may not have been done: read again.
+        """
+
+    def fits(self, *writes: Write) -> bool:
+        """Whether one ``commit`` can do these writes: they are few and small enough. It asks nobody."""

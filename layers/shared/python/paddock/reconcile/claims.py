@@ -12,11 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paddock.model.node import Node
-    from paddock.ports.clock import Clock
-    from paddock.ports.repository import Repository
+    from paddock.service.store import Store
 
 
-def release_stale_claims(repository: Repository, clock: Clock, nodes: Sequence[Node]) -> int:
+def release_stale_claims(store: Store, nodes: Sequence[Node]) -> int:
     """Give back those of these nodes whose claim nobody has confirmed in time; answers how many there were.
 
     The nodes are read before their virtual clusters. One that was claimed anew in between has changed, and is
@@ -29,7 +28,7 @@ def release_stale_claims(repository: Repository, clock: Clock, nodes: Sequence[N
     released, conflicts = 0, []
     for name, some in claimed.items():
         try:
-            released += release_unconfirmed(repository, clock, name, some)
+            released += release_unconfirmed(store, name, some)
         except WriteConflictError as conflict:
             conflicts.append(conflict)
     if conflicts:

@@ -7,7 +7,6 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paddock.model.identity import next_revision
 from paddock.model.ledger import BucketUse, placement_group_key
 from paddock.model.names import NameSet
 from paddock.ports.repository import Put
@@ -18,8 +17,8 @@ if TYPE_CHECKING:
     from paddock.model.ledger import Ledger
     from paddock.model.node import Node
     from paddock.model.operation import Operation
-    from paddock.ports.clock import Clock
-    from paddock.ports.repository import Repository
+    from paddock.ports.repository import Reads
+    from paddock.service.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -57,7 +56,7 @@ def recounted(ledger: Ledger, nodes: Collection[Node]) -> Ledger:
     )
 
 
-def mend(repository: Repository, clock: Clock, ledger: Ledger, nodes: Sequence[Node]) -> bool:
+def mend(store: Store, ledger: Ledger, nodes: Sequence[Node]) -> bool:
     """Mend a ledger that its nodes, read after it, do not bear out; tells whether it had to be.
 
     A create stands in the ledger before its nodes do, so the nodes of creates that are ``unrecorded`` count
@@ -67,17 +66,16 @@ def mend(repository: Repository, clock: Clock, ledger: Ledger, nodes: Sequence[N
     is_long = len(ledger.unrecorded) >= MANY_UNRECORDED
     if recounted(ledger, nodes) == ledger and not is_long:
         return False
-    pending = _pending(repository, ledger)
+    pending = _pending(store.read, ledger)
     # Read after the operations: what one of them planned no longer is on record now.
-    existing = repository.nodes(ledger.cluster)
+    existing = store.read.nodes(ledger.cluster)
     on_record = {node.id for node in existing}
     planned = (node for operation in pending for node in operation.planned_nodes())
     counted = recounted(ledger, [*existing, *(node for node in planned if node.id not in on_record)])
     if counted == ledger and not is_long:
         return False
-    revision = next_revision(clock.now(), ledger.revision)
-    mended = replace(counted, unrecorded=tuple(operation.id for operation in pending), revision=revision)
-    repository.commit(Put(mended, was=ledger))
+    mended = replace(counted, unrecorded=tuple(operation.id for operation in pending))
+    store.commit(Put(mended, was=ledger))
     if counted == ledger:
         return False
     # Before that was written, the nodes may have been read later than the ledger, and nothing be wrong.
@@ -88,6 +86,6 @@ def mend(repository: Repository, clock: Clock, ledger: Ledger, nodes: Sequence[N
     return True
 
 
-def _pending(repository: Repository, ledger: Ledger) -> list[Operation]:
-    found = (repository.operation(identity) for identity in ledger.unrecorded)
+def _pending(read: Reads, ledger: Ledger) -> list[Operation]:
+    found = (read.operation(identity) for identity in ledger.unrecorded)
     return [operation for operation in found if operation is not None and operation.may_lack_records]

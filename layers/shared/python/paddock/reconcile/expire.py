@@ -10,11 +10,10 @@ from paddock.service.steps.finish import finish
 
 if TYPE_CHECKING:
     from paddock.model.operation import Operation
-    from paddock.ports.clock import Clock
     from paddock.ports.compute import Compute
-    from paddock.ports.repository import Repository
     from paddock.ports.workflows import Workflows
     from paddock.service.steps.outcome import Outcome
+    from paddock.service.store import Store
 
 # The workflow ends its operation at the deadline by itself; this is the time that it is given to do so.
 WORKFLOW_GRACE_NS = 600 * SECOND_NS
@@ -34,10 +33,8 @@ def is_stuck(operation: Operation, now: int) -> bool:
     return operation.is_running and now >= operation.deadline + STUCK_AFTER_NS
 
 
-def expire(
-    repository: Repository, compute: Compute, workflows: Workflows, clock: Clock, operation: Operation
-) -> Outcome | None:
+def expire(store: Store, compute: Compute, workflows: Workflows, operation: Operation) -> Outcome | None:
     """End the operation if it is overdue, as its workflow's last task would; ``None`` if it is not."""
-    if not is_overdue(operation, clock.now()):
+    if not is_overdue(operation, store.now()):
         return None
-    return finish(repository, compute, workflows, clock, operation.id, polls=0)
+    return finish(store, compute, workflows, operation.id, polls=0)

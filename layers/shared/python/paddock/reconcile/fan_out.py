@@ -17,11 +17,11 @@ from paddock.ports.repository import WriteConflictError
 from paddock.reconcile.quotas import refresh_quotas
 
 if TYPE_CHECKING:
-    from paddock.ports.clock import Clock
     from paddock.ports.compute import Compute
     from paddock.ports.parts import Parts
     from paddock.ports.quotas import AccountQuotas
-    from paddock.ports.repository import Repository
+    from paddock.ports.repository import Reads
+    from paddock.service.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -34,31 +34,29 @@ class Run:
     quotas_unread: bool
 
 
-def start_run(
-    repository: Repository, compute: Compute, parts: Parts, account: AccountQuotas, clock: Clock
-) -> Run:
+def start_run(store: Store, compute: Compute, parts: Parts, account: AccountQuotas) -> Run:
     """Send the parts of one run, and do what concerns no part by itself."""
     told = True
     try:
-        told = refresh_quotas(repository, account, clock)
+        told = refresh_quotas(store, account)
     except WriteConflictError:
         logger.info("quotas refreshed by another run meanwhile")
     except Exception:  # what is known of quotas stays, and the parts go on their way
         told = False
         logger.exception("quotas not refreshed")
-    return Run(fan_out(repository, compute, parts), quotas_unread=not told)
+    return Run(fan_out(store.read, compute, parts), quotas_unread=not told)
 
 
-def fan_out(repository: Repository, compute: Compute, parts: Parts) -> int:
+def fan_out(read: Reads, compute: Compute, parts: Parts) -> int:
     """Send the parts of one run; answers how many. Two runs at once do no harm.
 
     Clusters that are gone have a part too, as long as there are instances of theirs.
     """
-    operations = repository.running_operations()
-    clusters = repository.cluster_names()
+    operations = read.running_operations()
+    clusters = read.cluster_names()
     known = [
         *(Part(operation_id=one) for one in operations),
-        *(Part(virtual_cluster=one) for one in repository.virtual_cluster_ids()),
+        *(Part(virtual_cluster=one) for one in read.virtual_cluster_ids()),
         *(Part(cluster=name) for name in clusters),
     ]
     parts.send(known)

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paddock.model.node import Node
-    from paddock.ports.clock import Clock
-    from paddock.ports.repository import Repository
     from paddock.ports.workflows import Workflows
+    from paddock.service.store import Store
 
 
 def is_idle(node: Node, timeout_seconds: int, now: int) -> bool:
@@ -28,22 +27,20 @@ def is_idle(node: Node, timeout_seconds: int, now: int) -> bool:
     return may_end and 0 < timeout_seconds * SECOND_NS <= now - since
 
 
-def end_idle(
-    repository: Repository, workflows: Workflows, clock: Clock, cluster: str, nodes: Sequence[Node]
-) -> int:
+def end_idle(store: Store, workflows: Workflows, cluster: str, nodes: Sequence[Node]) -> int:
     """End those of these nodes that are idle; answers how many are.
 
     A virtual cluster that claims one meanwhile keeps it.
     """
-    stored = repository.cluster(cluster)
+    stored = store.read.cluster(cluster)
     timeout = stored.definition.idle_timeout_seconds if stored else 0
-    ids = [node.id for node in nodes if is_idle(node, timeout, clock.now())]
+    ids = [node.id for node in nodes if is_idle(node, timeout, store.now())]
     if not ids:
         return 0
 
     def select() -> list[Node]:
-        found = repository.nodes_by_id(cluster, ids)
-        return [node for node in found if is_idle(node, timeout, clock.now())]
+        found = store.read.nodes_by_id(cluster, ids)
+        return [node for node in found if is_idle(node, timeout, store.now())]
 
-    operation, _ = manage(repository, workflows, clock, cluster, Action.TERMINATE, select)
+    operation, _ = manage(store, workflows, cluster, Action.TERMINATE, select)
     return operation.total

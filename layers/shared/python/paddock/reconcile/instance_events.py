@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from paddock.model.node import Node
-    from paddock.ports.clock import Clock
     from paddock.ports.compute import Compute, Instance
-    from paddock.ports.repository import Repository
+    from paddock.ports.repository import Reads
     from paddock.ports.workflows import Workflows
+    from paddock.service.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -51,10 +51,9 @@ class Looked:
 
 
 def look_at_instances(
-    repository: Repository,
+    store: Store,
     compute: Compute,
     workflows: Workflows,
-    clock: Clock,
     instance_ids: Collection[str],
     interrupted: Collection[str],
 ) -> Looked:
@@ -69,19 +68,19 @@ def look_at_instances(
         if instance.operation_id:
             launched[instance.cluster, instance.operation_id][instance.id] = instance
     looked = Looked()
-    all_nodes = cache(repository.nodes)
+    all_nodes = cache(store.read.nodes)
     by_cluster: defaultdict[str, set[str]] = defaultdict(set)
     for (cluster, operation_id), seen in launched.items():
         with _failures_told(looked, seen, operation_id=operation_id):
-            found = _nodes(repository, all_nodes, cluster, operation_id)
+            found = _nodes(store.read, all_nodes, cluster, operation_id)
             nodes = [one for one in found if not seen.keys().isdisjoint(one.instance_ids)]
             if nodes:
                 by_cluster[cluster] |= seen.keys()
-                _look_at_nodes(repository, workflows, clock, nodes, seen, interrupted, looked)
+                _look_at_nodes(store, workflows, nodes, seen, interrupted, looked)
     for cluster, about in by_cluster.items():
         # Those that lost nodes now, and those for whom there was no room as long as these had not ended.
         with _failures_told(looked, about, cluster=cluster):
-            heal_unmet(repository, workflows, clock, cluster)
+            heal_unmet(store, workflows, cluster)
     return looked
 
 
@@ -99,9 +98,8 @@ def _failures_told(looked: Looked, instance_ids: Collection[str], **about: str) 
 
 
 def _look_at_nodes(
-    repository: Repository,
+    store: Store,
     workflows: Workflows,
-    clock: Clock,
     nodes: Sequence[Node],
     seen: Mapping[str, Instance],
     interrupted: Collection[str],
@@ -109,11 +107,11 @@ def _look_at_nodes(
 ) -> None:
     """Observe nodes that one operation launched, and end those that will be interrupted."""
     cluster = nodes[0].cluster
-    ended = ended_launchers(repository, nodes, clock.now())
-    looked.changed += observe(repository, clock, cluster, nodes, seen, ended)
+    ended = ended_launchers(store.read, nodes, store.now())
+    looked.changed += observe(store, cluster, nodes, seen, ended)
     leaving = [one for one in nodes if one.instance_id in interrupted and one.is_wanted]
     if leaving:
-        _end(repository, workflows, clock, leaving)
+        _end(store, workflows, leaving)
     looked.changed += len(leaving)
     # One whose instance is ending already has Failed by now, and was counted so.
     looked.interrupted.update(
@@ -122,14 +120,14 @@ def _look_at_nodes(
 
 
 def _nodes(
-    repository: Repository, all_nodes: Callable[[str], Sequence[Node]], cluster: str, operation_id: str
+    read: Reads, all_nodes: Callable[[str], Sequence[Node]], cluster: str, operation_id: str
 ) -> Sequence[Node]:
     """The nodes of the operation that launched; all of the cluster, once that is forgotten."""
-    operation = repository.operation(operation_id)
-    return nodes_of(repository, operation) if operation is not None else all_nodes(cluster)
+    operation = read.operation(operation_id)
+    return nodes_of(read, operation) if operation is not None else all_nodes(cluster)
 
 
-def _end(repository: Repository, workflows: Workflows, clock: Clock, nodes: Sequence[Node]) -> None:
+def _end(store: Store, workflows: Workflows, nodes: Sequence[Node]) -> None:
     """Terminate the nodes by an operation whose id follows from their instances: it is begun once.
 
     They serve no more from now on, and the work that they have keeps the time that EC2 gives it.
@@ -137,4 +135,4 @@ def _end(repository: Repository, workflows: Workflows, clock: Clock, nodes: Sequ
     instances = ",".join(sorted(node.instance_id for node in nodes))
     identity = derived_operation_id(nodes[0].operation_id, f"interrupted {instances}")
     with suppress(WriteConflictError):
-        begin_forced(repository, workflows, clock, identity, Action.TERMINATE, nodes, _REASON, NOTICE_NS)
+        begin_forced(store, workflows, identity, Action.TERMINATE, nodes, _REASON, NOTICE_NS)

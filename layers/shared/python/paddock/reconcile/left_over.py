@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paddock.model.node import Node
-    from paddock.ports.clock import Clock
-    from paddock.ports.repository import Repository
+    from paddock.service.store import Store
 
 
 def is_left_over(node: Node) -> bool:
@@ -26,8 +25,8 @@ def is_left_over(node: Node) -> bool:
     return node.provisioned and failed and node.is_wanted and node.launcher == node.operation_id
 
 
-def forget_left_over(repository: Repository, clock: Clock, cluster: str, nodes: Sequence[Node]) -> None:
+def forget_left_over(store: Store, cluster: str, nodes: Sequence[Node]) -> None:
     """Forget those of these nodes that are left over, unless an operation on them runs: it counts by them."""
     left = {node.id: {node.operation_id, node.managed_by} for node in nodes if is_left_over(node)}
-    running = running_among(repository, (one for ids in left.values() for one in ids)).keys()
-    forget_failed(repository, clock, cluster, [node for node, ids in left.items() if running.isdisjoint(ids)])
+    running = running_among(store.read, (one for ids in left.values() for one in ids)).keys()
+    forget_failed(store, cluster, [node for node, ids in left.items() if running.isdisjoint(ids)])

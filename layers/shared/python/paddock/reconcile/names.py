@@ -14,20 +14,18 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from paddock.model.identity import derived_operation_id, next_revision
+from paddock.model.identity import derived_operation_id
 from paddock.model.names import PLACEHOLDER, NameSet
 from paddock.model.operation import Action
 from paddock.ports.repository import Put, WriteConflictError
-from paddock.service.contention import until_won
 from paddock.service.manage_nodes import begin_forced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from paddock.model.node import Node
-    from paddock.ports.clock import Clock
-    from paddock.ports.repository import Repository
     from paddock.ports.workflows import Workflows
+    from paddock.service.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -40,9 +38,7 @@ def doubles(nodes: Iterable[Node]) -> list[Node]:
     return [node for some in bearers.values() for node in sorted(some, key=_claim_to_its_name)[1:]]
 
 
-def repair_names(
-    repository: Repository, workflows: Workflows, clock: Clock, cluster: str, nodes: Sequence[Node]
-) -> int:
+def repair_names(store: Store, workflows: Workflows, cluster: str, nodes: Sequence[Node]) -> int:
     """Give nodes of a cluster that bear another's name one of their own, or end them; answers how many.
 
     The ledger is written with each, so nobody else gets the new name. It may lack the old one, if a bearer
@@ -50,7 +46,7 @@ def repair_names(
     """
     repaired = 0
     for node in doubles(nodes):
-        renamed = until_won(clock, partial(_rename, repository, clock, cluster, node))
+        renamed = store.retry_on_conflict(partial(_rename, store, cluster, node))
         if renamed is None:
             continue
         repaired += 1
@@ -63,7 +59,7 @@ def repair_names(
             # The operation exists where an earlier run did not live to mark the node.
             reason = f"another node bears its name {node.name}"
             with suppress(WriteConflictError):
-                begin_forced(repository, workflows, clock, identity, Action.TERMINATE, [renamed], reason)
+                begin_forced(store, workflows, identity, Action.TERMINATE, [renamed], reason)
     return repaired
 
 
@@ -71,10 +67,10 @@ def _claim_to_its_name(node: Node) -> tuple[bool, bool, str]:
     return not node.virtual_cluster, not node.instance_ids, node.id
 
 
-def _rename(repository: Repository, clock: Clock, cluster: str, node: Node) -> Node | None:
+def _rename(store: Store, cluster: str, node: Node) -> Node | None:
     """The node under a free name; ``None`` where it is another by now, which is left to the next run."""
-    ledger = repository.ledger(cluster)
-    every = repository.nodes(cluster)
+    ledger = store.read.ledger(cluster)
+    every = store.read.nodes(cluster)
     current = next((one for one in doubles(every) if one.id == node.id), None)
     if ledger is None or current is None:
         return None
@@ -83,8 +79,6 @@ def _rename(repository: Repository, clock: Clock, cluster: str, node: Node) -> N
         taken.add(one.name)
     [name] = islice(taken.free(f"{node.spec.node_array}-{PLACEHOLDER}", 1), 1)
     taken.add(name)
-    now = clock.now()
-    renamed = replace(current, name=name, revision=next_revision(now, current.revision))
-    after = replace(ledger, names=taken.to_document(), revision=next_revision(now, ledger.revision))
-    repository.commit(Put(after, was=ledger), Put(renamed, was=current))
-    return renamed
+    renamed = replace(current, name=name)
+    after = replace(ledger, names=taken.to_document())
+    return store.commit(Put(after, was=ledger), Put(renamed, was=current)).stored(renamed)

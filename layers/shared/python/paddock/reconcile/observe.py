@@ -9,7 +9,6 @@ from paddock.model.node import NodeStatus
 from paddock.model.operation import DEADLINE_NS, SECOND_NS
 from paddock.ports.compute import InstanceState
 from paddock.ports.repository import Put
-from paddock.service.contention import commit_each
 from paddock.service.lookup import running_among
 from paddock.service.observation import (
     failed,
@@ -27,22 +26,22 @@ if TYPE_CHECKING:
 
     from paddock.model.ledger import Ledger
     from paddock.model.node import Node
-    from paddock.ports.clock import Clock
     from paddock.ports.compute import Instance
-    from paddock.ports.repository import Repository, Write
+    from paddock.ports.repository import Reads, Write
+    from paddock.service.store import Store
 
 # A description may be older than the start that made a node Ready, and still show its instance as stopped.
 STOPPED_GRACE_NS = 60 * SECOND_NS
 _STRANDED = "the operation that should have launched it has ended"
 
 
-def ended_launchers(repository: Repository, nodes: Sequence[Node], now: int) -> set[str]:
+def ended_launchers(read: Reads, nodes: Sequence[Node], now: int) -> set[str]:
     """The operations that have ended before these nodes had come to where they brought them.
 
     Of nodes that nobody took hold of for half an hour: before that few have, and large ones take longer.
     """
     late = {node.launcher for node in nodes if node.is_coming and now - node.managed_at >= DEADLINE_NS}
-    return late.difference(running_among(repository, late))
+    return late.difference(running_among(read, late))
 
 
 def is_watched(node: Node, ended: Collection[str]) -> bool:
@@ -69,10 +68,10 @@ def noticed(node: Node, instance: Instance | None, now: int) -> Node:
     is_stopped = instance is not None and instance.state is InstanceState.STOPPED
     if is_stopped and node.is_wanted and now - node.ready_at >= STOPPED_GRACE_NS:
         reason = "its instance was stopped, and not by an action of this cluster"
-        return stopped(node, reason, now)
+        return stopped(node, reason)
     if instance is not None and instance.state is InstanceState.SHUTTING_DOWN and node.is_usable:
         reason = f"its instance {instance.id} is being ended: {instance.state_reason or 'no reason given'}"
-        return replace(failed(node, reason, now), counted=True)
+        return replace(failed(node, reason), counted=True)
     return observed(node, instance, now)
 
 
@@ -82,8 +81,7 @@ def is_done_with(node: Node, instance: Instance | None, now: int) -> bool:
 
 
 def observe(
-    repository: Repository,
-    clock: Clock,
+    store: Store,
     cluster: str,
     nodes: Sequence[Node],
     seen: Mapping[str, Instance],
@@ -94,10 +92,10 @@ def observe(
     ``seen`` are the instances that the cloud showed before the nodes were read, ``ended`` the
     ``ended_launchers`` of these. A node that somebody else changes meanwhile is left to the next look.
     """
-    now = clock.now()
+    now = store.now()
     watched = [node for node in nodes if is_watched(node, ended)]
     done = [node for node in watched if is_done_with(node, instance_of(node, seen), now)]
-    done += never_launched(repository, [one for one in nodes if is_ending(one) and not one.instance_ids])
+    done += never_launched(store.read, [one for one in nodes if is_ending(one) and not one.instance_ids])
     done_ids = {node.id for node in done}
     after = {
         node.id: noticed(node, instance_of(node, seen), now) for node in watched if node.id not in done_ids
@@ -110,22 +108,22 @@ def observe(
         for one, node in after.items()
         if one not in (released | ending) and node is not before[one]
     ]
-    commit_each(repository, writes)
+    store.commit_each(writes)
 
     def release(node: Node) -> Node:
-        return noticed(node, instance_of(node, seen), clock.now()) if is_watched(node, ended) else node
+        return noticed(node, instance_of(node, seen), store.now()) if is_watched(node, ended) else node
 
     def fail(ledger: Ledger, current: Sequence[Node]) -> tuple[Ledger, list[Write]]:
         pairs = [(node, release(node)) for node in current if node.is_usable]
         return ledger, [Put(node, was=was) for was, node in pairs if is_ending(node)]
 
     def strand(node: Node) -> Node:
-        return failed(node, _STRANDED, clock.now()) if is_stranded(node, ended) else node
+        return failed(node, _STRANDED) if is_stranded(node, ended) else node
 
     stranded = {node.id for node in nodes if is_stranded(node, ended)}
-    release_nodes(repository, clock, cluster, stranded, strand)
-    settle_nodes(repository, clock, cluster, ending, fail)
-    release_nodes(repository, clock, cluster, released, release)
-    remove_nodes(repository, clock, cluster, done)
+    release_nodes(store, cluster, stranded, strand)
+    settle_nodes(store, cluster, ending, fail)
+    release_nodes(store, cluster, released, release)
+    remove_nodes(store, cluster, done)
     changed = sum(node.status is not before[one].status for one, node in after.items())
     return len(done) + len(stranded) + changed

@@ -12,9 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from paddock.model.node import Node
-    from paddock.ports.clock import Clock
     from paddock.ports.compute import Compute, Instance
-    from paddock.ports.repository import Repository
+    from paddock.service.store import Store
 
 # What was launched lately may not be written down yet.
 ORPHAN_GRACE_NS = 600 * SECOND_NS
@@ -30,9 +29,8 @@ def orphans(instances: Iterable[Instance], nodes: Iterable[Node], now: int) -> l
 
 
 def end_orphans(
-    repository: Repository,
+    store: Store,
     compute: Compute,
-    clock: Clock,
     cluster: str,
     instances: Sequence[Instance],
     nodes: Sequence[Node],
@@ -42,10 +40,10 @@ def end_orphans(
     Those that the cloud will not end count as well, in each run: somebody has to hear of them. While an
     operation runs, its instances are its own.
     """
-    suspects = orphans(instances, nodes, clock.now())
+    suspects = orphans(instances, nodes, store.now())
     if not suspects:
         return 0
-    running = running_among(repository, (suspect.operation_id for suspect in suspects))
+    running = running_among(store.read, (suspect.operation_id for suspect in suspects))
     suspects = [suspect for suspect in suspects if suspect.operation_id not in running]
     # An operation may have given an instance to its node, and ended, since the nodes were read.
-    return end_instances(compute, orphans(suspects, repository.nodes(cluster), clock.now()), cluster=cluster)
+    return end_instances(compute, orphans(suspects, store.read.nodes(cluster), store.now()), cluster=cluster)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from paddock.model.node import Node
     from paddock.ports.compute import Compute, Instance
-    from paddock.ports.repository import Repository
+    from paddock.ports.repository import Reads
 
 logger = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ def has_outlived(node: Node, instance: Instance) -> bool:
 
 
 def end_outlived(
-    repository: Repository,
+    read: Reads,
     compute: Compute,
     cluster: str,
     nodes: Sequence[Node],
@@ -38,7 +38,7 @@ def end_outlived(
 
     ``seen`` are the instances as the cloud showed them before the nodes were read.
     """
-    ending = still_wrong(repository, cluster, nodes, seen, has_outlived)
+    ending = still_wrong(read, cluster, nodes, seen, has_outlived)
     if not ending:
         return 0
     refused = compute.terminate(ending)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paddock.model.identity import next_revision
 from paddock.model.operation import ENDING, SECOND_NS, deadline_of
 from paddock.ports.repository import Put
 
 if TYPE_CHECKING:
     from paddock.model.operation import Operation
-    from paddock.ports.clock import Clock
-    from paddock.ports.repository import Repository
     from paddock.ports.workflows import Workflows
+    from paddock.service.store import Store
 
 # The request that recorded the operation is given this long to start the workflow itself.
 REQUEST_GRACE_NS = 60 * SECOND_NS
@@ -34,13 +32,13 @@ def may_be_extended(operation: Operation) -> bool:
     return operation.action in ENDING and operation.attempt <= EXTENSIONS
 
 
-def resume(repository: Repository, workflows: Workflows, clock: Clock, operation: Operation) -> bool:
+def resume(store: Store, workflows: Workflows, operation: Operation) -> bool:
     """Start the operation again where its execution is not live; tells whether it did.
 
     A new execution has a new name, so the attempt is counted first; of two reconcilers one wins that write.
     Where this one crashes after it, the next finds no execution of that attempt, and counts again.
     """
-    now = clock.now()
+    now = store.now()
     if not needs_execution(operation, now) or workflows.is_live(operation):
         return False
     again = replace(
@@ -51,8 +49,6 @@ def resume(repository: Repository, workflows: Workflows, clock: Clock, operation
             if may_be_extended(operation)
             else operation.deadline
         ),
-        revision=next_revision(now, operation.revision),
     )
-    repository.commit(Put(again, was=operation))
-    workflows.start(again)
+    workflows.start(store.commit(Put(again, was=operation)).stored(again))
     return True

@@ -40,11 +40,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from paddock.model.node import Node
-    from paddock.ports.clock import Clock
     from paddock.ports.compute import Compute, Instance
     from paddock.ports.parts import Part
-    from paddock.ports.repository import Repository
     from paddock.ports.workflows import Workflows
+    from paddock.service.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -77,52 +76,48 @@ class Report:
     idle: int = 0
 
 
-def reconcile(
-    repository: Repository, compute: Compute, workflows: Workflows, clock: Clock, part: Part
-) -> Report:
+def reconcile(store: Store, compute: Compute, workflows: Workflows, part: Part) -> Report:
     """Bring an operation, a virtual cluster or a cluster back on its way. Done twice it does no harm."""
     report = Report()
     if part.operation_id:
         report.seen += 1
         with _step("operation", report, part):
-            _reconcile_operation(repository, compute, workflows, clock, part.operation_id, report)
+            _reconcile_operation(store, compute, workflows, part.operation_id, report)
     if part.virtual_cluster:
         with _step("virtual cluster", report, part):
-            report.healed += heal(repository, workflows, clock, part.virtual_cluster) is not None
+            report.healed += heal(store, workflows, part.virtual_cluster) is not None
         with _step("virtual cluster's nodes", report, part):
-            report.mended += repair_members(repository, clock, part.virtual_cluster)
+            report.mended += repair_members(store, part.virtual_cluster)
     if part.cluster:
-        _reconcile_cluster(repository, compute, workflows, clock, part, report)
+        _reconcile_cluster(store, compute, workflows, part, report)
     return report
 
 
 def _reconcile_operation(
-    repository: Repository,
+    store: Store,
     compute: Compute,
     workflows: Workflows,
-    clock: Clock,
     operation_id: str,
     report: Report,
 ) -> None:
-    operation = repository.operation(operation_id)
+    operation = store.read.operation(operation_id)
     if operation is None:
         return
-    if is_stuck(operation, clock.now()):
+    if is_stuck(operation, store.now()):
         report.stuck += 1
         logger.warning("operation stuck", extra={"operation_id": operation_id})
-    outcome = expire(repository, compute, workflows, clock, operation)
+    outcome = expire(store, compute, workflows, operation)
     if outcome is not None:
         report.expired += outcome.next is Next.DONE
         report.orphans += outcome.orphans
-    elif resume(repository, workflows, clock, operation):
+    elif resume(store, workflows, operation):
         report.resumed += 1
 
 
 def _reconcile_cluster(
-    repository: Repository,
+    store: Store,
     compute: Compute,
     workflows: Workflows,
-    clock: Clock,
     part: Part,
     report: Report,
 ) -> None:
@@ -133,37 +128,37 @@ def _reconcile_cluster(
         instances = compute.launched_in(cluster)
     ledger, nodes = None, None
     with _step("read records", report, part):
-        ledger, nodes = repository.ledger(cluster), repository.nodes(cluster)
+        ledger, nodes = store.read.ledger(cluster), store.read.nodes(cluster)
     if nodes is None:
         return
     if ledger is not None:
         with _step("names", report, part):
-            report.mended += repair_names(repository, workflows, clock, cluster, nodes)
+            report.mended += repair_names(store, workflows, cluster, nodes)
         with _step("counters", report, part):
-            report.mended += mend(repository, clock, ledger, nodes)
+            report.mended += mend(store, ledger, nodes)
     if instances is not None:
         with _step("observe", report, part):
-            ended = ended_launchers(repository, nodes, clock.now())
+            ended = ended_launchers(store.read, nodes, store.now())
             watched = [node for node in nodes if is_watched(node, ended)]
             seen = _seen(compute, instances, watched)
-            report.noticed += observe(repository, clock, cluster, nodes, seen, ended)
-            report.noticed += stop_started(repository, compute, cluster, nodes, seen)
-            report.noticed += end_outlived(repository, compute, cluster, nodes, seen)
+            report.noticed += observe(store, cluster, nodes, seen, ended)
+            report.noticed += stop_started(store.read, compute, cluster, nodes, seen)
+            report.noticed += end_outlived(store.read, compute, cluster, nodes, seen)
         with _step("orphans", report, part):
-            report.orphans += end_orphans(repository, compute, clock, cluster, instances, nodes)
+            report.orphans += end_orphans(store, compute, cluster, instances, nodes)
     with _step("claims", report, part):
-        report.released += release_stale_claims(repository, clock, nodes)
+        report.released += release_stale_claims(store, nodes)
     with _step("left-over nodes", report, part):
-        forget_left_over(repository, clock, cluster, nodes)
+        forget_left_over(store, cluster, nodes)
     with _step("idle nodes", report, part):
-        report.idle += end_idle(repository, workflows, clock, cluster, nodes)
+        report.idle += end_idle(store, workflows, cluster, nodes)
     if instances is not None:
         with _step("tags", report, part):
             ready = [node for node in nodes if node.is_usable]
             listed = {instance.id: instance for instance in instances}
-            tag_instances(compute, clock, ready, listed, TAGS_PER_RUN)
+            tag_instances(compute, store.now, ready, listed, TAGS_PER_RUN)
     with _step("placement groups", report, part):
-        report.tidied += delete_empty_groups(repository, compute, clock, cluster)
+        report.tidied += delete_empty_groups(store, compute, cluster)
 
 
 def _seen(compute: Compute, instances: Sequence[Instance], nodes: Sequence[Node]) -> dict[str, Instance]:

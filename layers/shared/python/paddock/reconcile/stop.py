@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from paddock.model.node import Node
     from paddock.ports.compute import Compute, Instance
-    from paddock.ports.repository import Repository
+    from paddock.ports.repository import Reads
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ def must_stop(node: Node, instance: Instance) -> bool:
 
 
 def stop_started(
-    repository: Repository,
+    read: Reads,
     compute: Compute,
     cluster: str,
     nodes: Sequence[Node],
@@ -41,7 +41,7 @@ def stop_started(
     ``seen`` are the instances as the cloud showed them before the nodes were read. Where it was behind, an
     instance is stopped that has stopped already, which is harmless.
     """
-    stopping = still_wrong(repository, cluster, nodes, seen, must_stop)
+    stopping = still_wrong(read, cluster, nodes, seen, must_stop)
     if not stopping:
         return 0
     refused = compute.stop(stopping)

@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
     from paddock.model.node import Node
     from paddock.ports.compute import Instance
-    from paddock.ports.repository import Repository
+    from paddock.ports.repository import Reads
 
 
 def still_wrong(
-    repository: Repository,
+    read: Reads,
     cluster: str,
     nodes: Sequence[Node],
     seen: Mapping[str, Instance],
@@ -27,7 +27,7 @@ def still_wrong(
     hold of a node since, so those of suspects are read again.
     """
     suspects = [node.id for node in nodes if _wrong_of(node, seen, is_wrong)]
-    again = repository.nodes_by_id(cluster, suspects) if suspects else ()
+    again = read.nodes_by_id(cluster, suspects) if suspects else ()
     return [instance_id for node in again for instance_id in _wrong_of(node, seen, is_wrong)]
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paddock.model.identity import next_revision
 from paddock.model.node import Node, NodeStatus, ShutdownPolicy, TargetState
 from paddock.model.operation import ENDING, EVERY_VIRTUAL_CLUSTER, Action, Operation
 
@@ -32,7 +31,6 @@ def act(node: Node, operation: Operation, now: int) -> Node:
         changed = replace(changed, status_message=operation.reason)
     return replace(
         changed,
-        revision=next_revision(now, node.revision),
         managed_by=operation.id,
         managed_at=operation.start_time,
         launcher=operation.id if changed.is_wanted and changed is not node else node.launcher,

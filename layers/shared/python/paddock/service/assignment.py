@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from paddock.model.node import Node
     from paddock.model.virtual_cluster import VirtualCluster
-    from paddock.ports.repository import Repository
+    from paddock.ports.repository import Reads
 
 # About as many as one page of DynamoDB's holds.
 _PAGE_NODES = 1_000
@@ -30,7 +30,7 @@ class Settled:
     reasons: tuple[str, ...] = ()
 
 
-def settle_pending(repository: Repository, one: VirtualCluster) -> Settled:
+def settle_pending(read: Reads, one: VirtualCluster) -> Settled:
     """Assign those that are Ready by now, and give up those that will not be.
 
     A record that is not there may yet be written, as long as its create is not recorded.
@@ -40,8 +40,8 @@ def settle_pending(repository: Repository, one: VirtualCluster) -> Settled:
     reasons: list[str] = []
     for node_type, ids in one.pending_ids().items():
         for operation_id, some in groupby(ids, operation_of):
-            operation = repository.operation(operation_id)
-            nodes = {node.id: node for node in repository.nodes_made_by(operation)} if operation else {}
+            operation = read.operation(operation_id)
+            nodes = {node.id: node for node in read.nodes_made_by(operation)} if operation else {}
             for identity in some:
                 node = nodes.get(identity)
                 if node is None:
@@ -57,7 +57,7 @@ def settle_pending(repository: Repository, one: VirtualCluster) -> Settled:
     return Settled(one.with_nodes(ready).with_pending(waiting), commonest)
 
 
-def find_free(repository: Repository, one: VirtualCluster) -> list[Node]:
+def find_free(read: Reads, one: VirtualCluster) -> list[Node]:
     """Ready nodes that nobody holds, of what the virtual cluster is missing, as far as there are.
 
     Nodes are read from behind the youngest that it has, where free ones are likely, and no more of them than
@@ -66,7 +66,7 @@ def find_free(repository: Repository, one: VirtualCluster) -> list[Node]:
     left = one.missing()
     held = one.held_ids()
     found: list[Node] = []
-    for page in _pages(repository, one.cluster, max(one.node_instances, default="")) if left else ():
+    for page in _pages(read, one.cluster, max(one.node_instances, default="")) if left else ():
         free = [node for node in page if node.id not in held and _is_free_for(one, node)]
         for node in sorted(free, key=lambda node: _preference(one.id, node)):
             if left.get(node.template_id, 0):
@@ -77,16 +77,16 @@ def find_free(repository: Repository, one: VirtualCluster) -> list[Node]:
     return found
 
 
-def _pages(repository: Repository, cluster: str, start: str) -> Iterator[Sequence[Node]]:
+def _pages(read: Reads, cluster: str, start: str) -> Iterator[Sequence[Node]]:
     """All nodes of a cluster, first those with ids above ``start``."""
     after = start
-    while page := repository.nodes(cluster, _PAGE_NODES, after):
+    while page := read.nodes(cluster, _PAGE_NODES, after):
         yield page
         after = page[-1].id
         if len(page) < _PAGE_NODES:
             break
     after = ""
-    while start and (page := repository.nodes(cluster, _PAGE_NODES, after)):
+    while start and (page := read.nodes(cluster, _PAGE_NODES, after)):
         yield [node for node in page if node.id <= start]
         after = page[-1].id
         if after >= start or len(page) < _PAGE_NODES:

@@ -25,19 +25,17 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from paddock.errors import StoreThrottled, StoreUnavailable
-from paddock.model.identity import next_revision
 from paddock.model.node import Node
 from paddock.model.operation import SECOND_NS
 from paddock.model.virtual_cluster import ConditionReason, change_between, tombstone
-from paddock.ports.repository import MAX_WRITES, Put, WriteConflictError
-from paddock.service.contention import commit_each, until_won
+from paddock.ports.repository import Put, WriteConflictError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paddock.model.virtual_cluster import VirtualCluster
-    from paddock.ports.clock import Clock
-    from paddock.ports.repository import Repository, Write
+    from paddock.ports.repository import Write
+    from paddock.service.store import Store, Written
 
 # No function that claims runs for longer than half of this, so none that lives loses its claims. That lost
 # ones are not confirmed does not depend on it.
@@ -64,16 +62,13 @@ class Change:
     message: str = ""
 
 
-def commit_change(
-    repository: Repository, clock: Clock, stored: VirtualCluster | None, change: Change
-) -> VirtualCluster:
-    """Do it, or raise ``WriteConflictError`` with nothing done. Answers the virtual cluster as it is then."""
-    now = clock.now()
-    after = replace(change.after, revision=next_revision(now, stored.revision if stored else 0))
+def commit_change(store: Store, stored: VirtualCluster | None, change: Change) -> Written:
+    """Do it, or raise ``WriteConflictError`` with nothing done; returns what is written at once."""
+    now, after = store.now(), change.after
     record = change_between(stored, after, change.action, now, by=change.by, message=change.message)
     head: list[Write] = [Put(after, was=stored), Put(record, was=None), *change.others]
     claims = {node.id: node.claimed_by(after.id, after.uid, now) for node in change.claimed}
-    room = MAX_WRITES - len(head)
+    room = store.max_writes - len(head)
     while True:
         first = max(0, len(change.claimed) - room)
         early, late = change.claimed[:first], change.claimed[first:]
@@ -81,58 +76,58 @@ def commit_change(
         # What is claimed earlier may come to nothing; these are in the virtual cluster if they are claimed.
         in_one: list[Write] = [Put(replace(claims[node.id], was_held=True), was=node) for node in late]
         in_one += [Put(node.given_back_at(now), was=node) for node in with_it]
-        if not room or repository.fits(*head, *in_one):
+        if not room or store.fits(*head, *in_one):
             break
         room //= 2
     if early and stored is None:
-        return commit_change(repository, clock, _reserved(repository, after, now), change)
-    conflicts = commit_each(repository, [Put(claims[node.id], was=node) for node in early])
+        return commit_change(store, _reserved(store, after, now), change)
+    claimed = store.commit_each([Put(claims[node.id], was=node) for node in early])
+    conflicts = claimed.conflicts
     if not conflicts:
         try:
-            repository.commit(*head, *in_one)
+            written = store.commit(*head, *in_one)
         except WriteConflictError as conflict:
-            conflicts = [*conflict.writes]
+            conflicts = conflict.writes
     if conflicts:
         lost = {write.was.id for write in conflicts if isinstance(write.was, Node)}
         taken = [node for node in early if node.id not in lost and not node.virtual_cluster]
-        unclaim(repository, [claims[node.id] for node in taken], now)
+        unclaim(store, [claimed.stored(claims[node.id]) for node in taken], now)
         raise WriteConflictError(conflicts)
-    give_back(repository, afterwards, now)
-    return after
+    give_back(store, afterwards, now)
+    return written
 
 
-def _reserved(repository: Repository, one: VirtualCluster, now: int) -> VirtualCluster:
+def _reserved(store: Store, one: VirtualCluster, now: int) -> VirtualCluster:
     """A record of an id that was never used: what the commit names, once its claims may be given back."""
     made = replace(tombstone(one.id, one.cluster, now), reserved=True, uid=one.uid)
-    repository.commit(Put(made, was=None))
-    return made
+    return store.commit(Put(made, was=None)).stored(made)
 
 
-def give_back(repository: Repository, nodes: Sequence[Node], now: int) -> None:
+def give_back(store: Store, nodes: Sequence[Node], now: int) -> None:
     """Give these nodes back, which their virtual cluster had, as far as they are as they were read.
 
     What they were claimed for is decided by then. Where the store does not take the calls, the reconciler
     gives them back.
     """
     with suppress(StoreThrottled, StoreUnavailable):
-        commit_each(repository, [Put(node.given_back_at(now), was=node) for node in nodes])
+        store.commit_each([Put(node.given_back_at(now), was=node) for node in nodes])
 
 
-def unclaim(repository: Repository, nodes: Sequence[Node], now: int) -> None:
+def unclaim(store: Store, nodes: Sequence[Node], now: int) -> None:
     """Like ``give_back``, for claims that no virtual cluster's record is known to have confirmed."""
     with suppress(StoreThrottled, StoreUnavailable):
-        commit_each(repository, [Put(node.unclaimed(now), was=node) for node in nodes])
+        store.commit_each([Put(node.unclaimed(now), was=node) for node in nodes])
 
 
-def release_unconfirmed(repository: Repository, clock: Clock, name: str, nodes: Sequence[Node]) -> int:
+def release_unconfirmed(store: Store, name: str, nodes: Sequence[Node]) -> int:
     """Give back those of these nodes, which bear this virtual cluster's name, that it does not have.
 
     Answers how many that are. Claims younger than any function lives are left, for they may be confirmed. The
     nodes are read before this is called. Raises ``WriteConflictError`` where the virtual cluster changes.
     """
-    stored = repository.virtual_cluster(name)
+    stored = store.read.virtual_cluster(name)
     held = stored.held_ids() if stored is not None else ()
-    now = clock.now()
+    now = store.now()
     stale = [
         node
         for node in nodes
@@ -141,15 +136,14 @@ def release_unconfirmed(repository: Repository, clock: Clock, name: str, nodes: 
     ]
     # A commit that could confirm such a claim names this record, and comes too late from now on.
     if stored is not None and any(stored.is_claimant_of(node) for node in stale):
-        after = replace(stored, revision=next_revision(now, stored.revision))
         message = "claims that no change had confirmed were given back"
-        change = change_between(stored, after, "ClaimsReleased", now, message=message)
-        repository.commit(Put(after, was=stored), *(() if stored.deleted else (Put(change, was=None),)))
-    unclaim(repository, stale, now)
+        change = change_between(stored, stored, "ClaimsReleased", now, message=message)
+        store.commit(Put(stored, was=stored), *(() if stored.deleted else (Put(change, was=None),)))
+    unclaim(store, stale, now)
     return len(stale)
 
 
-def repair_members(repository: Repository, clock: Clock, name: str) -> int:
+def repair_members(store: Store, name: str) -> int:
     """Take those members out of a virtual cluster that are not its own; answers how many that are.
 
     That is a bug, and others take their place. Its record is read before the nodes. What it has was claimed
@@ -158,30 +152,25 @@ def repair_members(repository: Repository, clock: Clock, name: str) -> int:
     """
 
     def attempt() -> tuple[int, str]:
-        stored = repository.virtual_cluster(name)
+        stored = store.read.virtual_cluster(name)
         if stored is None or not stored.node_instances:
             return 0, ""
-        nodes = repository.nodes_by_id(stored.cluster, stored.node_instances.keys())
+        nodes = store.read.nodes_by_id(stored.cluster, stored.node_instances.keys())
         own = {node.id for node in nodes if stored.is_claimant_of(node) and node.is_usable}
         wrong = sorted(stored.node_instances.keys() - own)
         if not wrong:
             return 0, ""
-        now = clock.now()
+        now = store.now()
         there = {node.id: node for node in nodes}
         reasons = "; ".join(f"{one} {_why_wrong(there.get(one))}" for one in wrong[:_MAX_REASONS])
         message = f"{len(wrong)} nodes were not its own: {reasons}"
         condition = stored.condition.changed(ConditionReason.NODES_LOST, message, now)
-        after = replace(
-            stored.without(wrong),
-            revision=next_revision(now, stored.revision),
-            condition=condition,
-            retry_at=0,
-        )
+        after = replace(stored.without(wrong), condition=condition, retry_at=0)
         change = change_between(stored, after, "NodesLost", now, message=message)
-        repository.commit(Put(after, was=stored), Put(change, was=None))
+        store.commit(Put(after, was=stored), Put(change, was=None))
         return len(wrong), message
 
-    repaired, reason = until_won(clock, attempt)
+    repaired, reason = store.retry_on_conflict(attempt)
     if repaired:
         # Only now is it certain that this was no look at a record that has changed since.
         logger.error("virtual cluster repaired", extra={"virtual_cluster": name, "reason": reason})

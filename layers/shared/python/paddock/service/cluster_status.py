@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from paddock.model.cluster import Cluster
     from paddock.model.definition import Bucket, NodeArray
     from paddock.model.node import Node
-    from paddock.ports.clock import Clock
-    from paddock.ports.repository import Repository
+    from paddock.service.store import Store
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,12 +48,12 @@ class ClusterStatus:
     nodes: Sequence[Node] | None
 
 
-def cluster_status(repository: Repository, clock: Clock, name: str, *, with_nodes: bool) -> ClusterStatus:
+def cluster_status(store: Store, name: str, *, with_nodes: bool) -> ClusterStatus:
     """The status of a cluster. Raises ``NotFound``."""
-    cluster = require_cluster(repository, name)
-    ledger = require_ledger(repository, name)
-    quotas = known_quotas(repository)
-    now = clock.now()
+    cluster = require_cluster(store.read, name)
+    ledger = require_ledger(store.read, name)
+    quotas = known_quotas(store.read)
+    now = store.now()
     counted = [
         (array, bucket, count_bucket(name, cluster.definition, ledger, quotas, array, bucket, now))
         for array, bucket in cluster.definition.buckets()
@@ -82,7 +81,7 @@ def cluster_status(repository: Repository, clock: Clock, name: str, *, with_node
                 since_capacity_failure=ledger.since_capacity_failure(key, now),
             )
         )
-    nodes = repository.nodes(name) if with_nodes else None
+    nodes = store.read.nodes(name) if with_nodes else None
     return ClusterStatus(cluster=cluster, buckets=buckets, nodes=nodes)
 
 

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 from paddock.errors import InvalidRequest, NodesInUse, RevisionConflict
 from paddock.model.cluster import Cluster
 from paddock.model.definition import CLUSTER_NAME, bucket_id, is_cluster_name
-from paddock.model.identity import new_uid, next_revision
+from paddock.model.identity import new_uid
 from paddock.model.ledger import Ledger
 from paddock.model.wording import listed, quoted
 from paddock.ports.repository import Check, Delete, Put
-from paddock.service.contention import until_won
 from paddock.service.lookup import require_cluster, require_ledger
 
 if TYPE_CHECKING:
@@ -20,23 +19,22 @@ if TYPE_CHECKING:
 
     from paddock.model.definition import Bucket, ClusterDefinition, NodeArray
     from paddock.model.requests import ClusterWrite
-    from paddock.ports.clock import Clock
     from paddock.ports.compute import Compute, MachineFacts
-    from paddock.ports.repository import Repository
+    from paddock.ports.repository import Reads
+    from paddock.service.store import Store
 
 
-def list_clusters(repository: Repository, after: str) -> Sequence[Cluster]:
+def list_clusters(read: Reads, after: str) -> Sequence[Cluster]:
     """See ``Repository.clusters``. Raises ``InvalidRequest`` for a token that none can be."""
     if after and not is_cluster_name(after):
         msg = "nextToken must be one that a reply gave"
         raise InvalidRequest(msg)
-    return repository.clusters(after)
+    return read.clusters(after)
 
 
 def put_cluster(
-    repository: Repository,
+    store: Store,
     compute: Compute,
-    clock: Clock,
     region: str,
     name: str,
     body: ClusterWrite,
@@ -56,43 +54,38 @@ def put_cluster(
     definition = body.definition()
 
     def attempt() -> tuple[Cluster, bool]:
-        current = repository.cluster(name)
+        current = store.read.cluster(name)
         _require_revision(name, current, expected)
         _require_region(definition, region)
         complete, zones = _with_facts(compute, definition), _zones(compute, definition)
-        now = clock.now()
         if current is None:
             new = Cluster(
                 name=name,
-                revision=next_revision(now),
                 definition=complete,
                 uid=new_uid(),
                 zones=zones,
             )
-            ledger = Ledger(cluster=name, revision=new.revision, cluster_uid=new.uid)
-            repository.commit(Put(new, was=None), Put(ledger, was=None))
-            return new, True
-        ledger = require_ledger(repository, name)
+            ledger = Ledger(cluster=name, cluster_uid=new.uid)
+            return store.commit(Put(new, was=None), Put(ledger, was=None)).stored(new), True
+        ledger = require_ledger(store.read, name)
         _require_used_buckets(name, current.definition, complete, ledger)
-        revision = next_revision(now, current.revision)
-        new = replace(current, revision=revision, definition=complete, zones=zones)
-        repository.commit(Put(new, was=current), Check(ledger))
-        return new, False
+        new = replace(current, definition=complete, zones=zones)
+        return store.commit(Put(new, was=current), Check(ledger)).stored(new), False
 
-    return until_won(clock, attempt)
+    return store.retry_on_conflict(attempt)
 
 
-def delete_cluster(repository: Repository, clock: Clock, name: str, expected: int | None) -> None:
+def delete_cluster(store: Store, name: str, expected: int | None) -> None:
     """Remove a cluster without nodes, once its placement groups are gone from the cloud too.
 
     Raises ``NotFound``, ``RevisionConflict`` and ``NodesInUse``.
     """
 
     def attempt() -> None:
-        current = require_cluster(repository, name)
+        current = require_cluster(store.read, name)
         if expected is not None:
             _require_revision(name, current, expected)
-        ledger = require_ledger(repository, name)
+        ledger = require_ledger(store.read, name)
         if ledger.node_count:
             msg = f"the cluster must have no nodes, it has {ledger.node_count}"
             raise NodesInUse(msg, nodeCount=ledger.node_count)
@@ -103,9 +96,9 @@ def delete_cluster(repository: Repository, clock: Clock, name: str, expected: in
                 "instances are in them or they lack the tag paddock:deployment"
             )
             raise NodesInUse(msg, placementGroups=sorted(ledger.placement_groups))
-        repository.commit(Delete(current), Delete(ledger))
+        store.commit(Delete(current), Delete(ledger))
 
-    until_won(clock, attempt)
+    store.retry_on_conflict(attempt)
 
 
 def _require_revision(name: str, current: Cluster | None, expected: int | None) -> None:

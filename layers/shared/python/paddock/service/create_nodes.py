@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paddock.service.contention import until_won
 from paddock.service.lookup import known_quotas, require_ledger
 from paddock.service.node_plan import NodePlan
 from paddock.service.recording import record_nodes, require_new_request
@@ -17,16 +16,14 @@ if TYPE_CHECKING:
     from paddock.model.ledger import Ledger
     from paddock.model.operation import Operation
     from paddock.model.requests import NodeCreationRequest, NodeSet
-    from paddock.ports.clock import Clock
-    from paddock.ports.repository import Repository
     from paddock.ports.workflows import Workflows
     from paddock.service.node_plan import Added
+    from paddock.service.store import Store
 
 
 def create_nodes(
-    repository: Repository,
+    store: Store,
     workflows: Workflows,
-    clock: Clock,
     cluster_name: str,
     request: NodeCreationRequest,
 ) -> tuple[Operation, list[Added]]:
@@ -35,13 +32,12 @@ def create_nodes(
     A request id that was used before raises ``DuplicateRequest`` and changes nothing. Also raises
     ``NotFound`` for the cluster and ``InvalidRequest`` for a node array or bucket that it does not have.
     """
-    return create(repository, workflows, clock, cluster_name, request.request_id, lambda *_: request.sets)
+    return create(store, workflows, cluster_name, request.request_id, lambda *_: request.sets)
 
 
 def create(
-    repository: Repository,
+    store: Store,
     workflows: Workflows,
-    clock: Clock,
     cluster_name: str,
     request_id: str | None,
     decide: Callable[[Cluster, Ledger, Mapping[str, int], int], Sequence[NodeSet]],
@@ -52,25 +48,25 @@ def create(
     """
 
     def attempt() -> tuple[Operation, list[Added]]:
-        cluster, earlier = require_new_request(repository, cluster_name, request_id)
-        ledger = require_ledger(repository, cluster_name)
-        now = clock.now()
-        quotas = known_quotas(repository)
+        cluster, earlier = require_new_request(store.read, cluster_name, request_id)
+        ledger = require_ledger(store.read, cluster_name)
+        now = store.now()
+        quotas = known_quotas(store.read)
         plan = NodePlan(cluster, ledger, quotas, now)
         added = [plan.add(line) for line in decide(cluster, ledger, quotas, now)]
         operation = plan.operation(request_id or "")
-        repository.commit(*plan.writes(operation, earlier))
-        return operation, added
+        written = store.commit(*plan.writes(operation, earlier))
+        return written.stored(operation), added
 
-    operation, added = until_won(clock, attempt)
-    begin_create(repository, workflows, clock, operation)
+    operation, added = store.retry_on_conflict(attempt)
+    begin_create(store, workflows, operation)
     return operation, added
 
 
-def begin_create(repository: Repository, workflows: Workflows, clock: Clock, operation: Operation) -> None:
+def begin_create(store: Store, workflows: Workflows, operation: Operation) -> None:
     """Write the nodes of a recorded create, as many as there is time for, and hand it to the workflow."""
     if operation.is_running:
-        until = clock.now() + REQUEST_NS
+        until = store.now() + REQUEST_NS
         with left_to_the_workflow(operation):
-            record_nodes(repository, operation, lambda: clock.now() < until)
+            record_nodes(store, operation, lambda: store.now() < until)
         start(workflows, operation)

@@ -11,7 +11,6 @@ from paddock.model.virtual_cluster import ConditionReason
 from paddock.model.wording import quoted
 from paddock.service.assignment import find_free, settle_pending
 from paddock.service.claims import Change, commit_change
-from paddock.service.contention import until_won
 from paddock.service.create_nodes import begin_create
 from paddock.service.provisioning import Launch, launch_missing, with_attempt
 
@@ -20,17 +19,16 @@ if TYPE_CHECKING:
 
     from paddock.model.operation import Operation
     from paddock.model.virtual_cluster import Condition, VirtualCluster
-    from paddock.ports.clock import Clock
-    from paddock.ports.repository import Repository
+    from paddock.ports.repository import Reads
     from paddock.ports.workflows import Workflows
+    from paddock.service.store import Store
 
 logger = logging.getLogger(__name__)
 
 
 def heal(
-    repository: Repository,
+    store: Store,
     workflows: Workflows,
-    clock: Clock,
     virtual_cluster_id: str,
     free_types: Collection[str] | None = None,
 ) -> Operation | None:
@@ -42,18 +40,18 @@ def heal(
     """
 
     def attempt() -> Operation | None:
-        stored = repository.virtual_cluster(virtual_cluster_id)
+        stored = store.read.virtual_cluster(virtual_cluster_id)
         if stored is None or not stored.is_unmet:
             return None
-        settled = settle_pending(repository, stored)
+        settled = settle_pending(store.read, stored)
         may_be_free = free_types is None or not settled.one.missing().keys().isdisjoint(free_types)
-        claimed = find_free(repository, settled.one) if may_be_free else []
-        if claimed and not _has_its_cluster(repository, stored):
+        claimed = find_free(store.read, settled.one) if may_be_free else []
+        if claimed and not _has_its_cluster(store.read, stored):
             claimed = []
         after = settled.one.with_nodes(claimed)
-        now = clock.now()
+        now = store.now()
         is_due = after.missing() and after.provision and now >= after.retry_at
-        launch = _launch(repository, after, now) if is_due else Launch(after)
+        launch = _launch(store.read, after, now) if is_due else Launch(after)
         after = launch.after
         if after == stored:
             return None
@@ -63,31 +61,31 @@ def heal(
         change = Change(
             after=after, claimed=claimed, others=launch.writes, action=action, message=after.condition.message
         )
-        commit_change(repository, clock, stored, change)
-        return launch.operation
+        written = commit_change(store, stored, change)
+        return written.stored(launch.operation) if launch.operation is not None else None
 
-    operation = until_won(clock, attempt)
+    operation = store.retry_on_conflict(attempt)
     if operation is not None:
-        begin_create(repository, workflows, clock, operation)
+        begin_create(store, workflows, operation)
     return operation
 
 
-def heal_unmet(repository: Repository, workflows: Workflows, clock: Clock, cluster: str) -> None:
+def heal_unmet(store: Store, workflows: Workflows, cluster: str) -> None:
     """Heal the virtual clusters of a cluster that want more nodes than they have.
 
     One that cannot be healed holds up no other. Raises what may pass by itself, once the others are done.
     """
     passing: list[PaddockError] = []
     free_types: set[str] | None = None
-    for name in repository.unmet_virtual_clusters():
+    for name in store.read.unmet_virtual_clusters():
         try:
-            one = repository.virtual_cluster(name)
+            one = store.read.virtual_cluster(name)
             if one is not None and one.cluster == cluster:
                 if free_types is None:
                     # Once for all of them: a busy cluster has thousands of nodes, and none that is free.
-                    usable = [node for node in repository.nodes(cluster) if node.is_usable]
+                    usable = [node for node in store.read.nodes(cluster) if node.is_usable]
                     free_types = {node.template_id for node in usable if not node.virtual_cluster}
-                heal(repository, workflows, clock, name, free_types)
+                heal(store, workflows, name, free_types)
         except PaddockError as error:
             passing.append(error)
         except Exception:  # the reconciler meets it as well, in a part of its own, and counts it
@@ -96,21 +94,21 @@ def heal_unmet(repository: Repository, workflows: Workflows, clock: Clock, clust
         raise passing[0]
 
 
-def join(repository: Repository, clock: Clock, virtual_cluster_id: str) -> None:
+def join(store: Store, virtual_cluster_id: str) -> None:
     """Assign what was launched for a virtual cluster and is Ready by now."""
 
     def attempt() -> None:
-        stored = repository.virtual_cluster(virtual_cluster_id)
+        stored = store.read.virtual_cluster(virtual_cluster_id)
         if stored is None or not stored.pending:
             return
-        settled = settle_pending(repository, stored)
+        settled = settle_pending(store.read, stored)
         if len(settled.one.node_instances) == len(stored.node_instances):
             return
-        now = clock.now()
+        now = store.now()
         after = as_it_is(settled.one, "; ".join(settled.reasons), now)
-        commit_change(repository, clock, stored, Change(after=after, action="NodesJoined"))
+        commit_change(store, stored, Change(after=after, action="NodesJoined"))
 
-    until_won(clock, attempt)
+    store.retry_on_conflict(attempt)
 
 
 def as_it_is(one: VirtualCluster, reasons: str, now: int) -> VirtualCluster:
@@ -133,15 +131,15 @@ def _condition_of(one: VirtualCluster, cause: str, now: int) -> Condition:
     return one.condition.changed(ConditionReason.SATISFIED, "", now)
 
 
-def _has_its_cluster(repository: Repository, one: VirtualCluster) -> bool:
+def _has_its_cluster(read: Reads, one: VirtualCluster) -> bool:
     """Whether the cluster of that name, in which nodes were found, is the one that it was made in."""
-    cluster = repository.cluster(one.cluster)
+    cluster = read.cluster(one.cluster)
     return cluster is not None and cluster.uid == one.cluster_uid
 
 
-def _launch(repository: Repository, one: VirtualCluster, now: int) -> Launch:
+def _launch(read: Reads, one: VirtualCluster, now: int) -> Launch:
     """Launch what is missing; where the cluster is gone, the try counts all the same."""
     try:
-        return launch_missing(repository, one, now)
+        return launch_missing(read, one, now)
     except NotFound as gone:
         return Launch(with_attempt(one, now), reasons=gone.message)

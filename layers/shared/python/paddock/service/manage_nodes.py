@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from paddock.model.counting import count_bucket, other_bucket_with, placement_group_room
 from paddock.model.filters import parse_filter
-from paddock.model.identity import new_operation_id, next_revision
+from paddock.model.identity import new_operation_id
 from paddock.model.names import NameSet
 from paddock.model.node import NodeStatus
 from paddock.model.operation import (
@@ -18,9 +17,8 @@ from paddock.model.operation import (
     OperationState,
     deadline_of,
 )
-from paddock.ports.repository import MAX_WRITES, Check, Put, WriteConflictError
+from paddock.ports.repository import Check, Put
 from paddock.service.actions import RefusedError, act
-from paddock.service.contention import commit_each, until_won
 from paddock.service.goals import is_overtaken
 from paddock.service.lookup import known_quotas, require_cluster, require_ledger
 from paddock.service.membership import with_departures
@@ -35,12 +33,9 @@ if TYPE_CHECKING:
     from paddock.model.ledger import Ledger
     from paddock.model.node import Node
     from paddock.model.requests import NodeManagementRequest
-    from paddock.ports.clock import Clock
-    from paddock.ports.repository import Repository, Write
+    from paddock.ports.repository import Reads, Write
     from paddock.ports.workflows import Workflows
-
-# Beside the nodes, a transaction checks the operation, and may check the cluster and write the ledger.
-_NODES_PER_WRITE = MAX_WRITES - 3
+    from paddock.service.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +47,8 @@ class NodeResult:
 
 
 def manage_nodes(
-    repository: Repository,
+    store: Store,
     workflows: Workflows,
-    clock: Clock,
     cluster_name: str,
     action: Action,
     request: NodeManagementRequest,
@@ -65,21 +59,19 @@ def manage_nodes(
     no error. Raises ``NotFound`` for the cluster and ``DuplicateRequest``.
     """
     return manage(
-        repository,
+        store,
         workflows,
-        clock,
         cluster_name,
         action,
-        lambda: _select(repository, cluster_name, request),
+        lambda: _select(store.read, cluster_name, request),
         request.request_id or "",
         takes_from=EVERY_VIRTUAL_CLUSTER if request.force else "",
     )
 
 
 def manage(
-    repository: Repository,
+    store: Store,
     workflows: Workflows,
-    clock: Clock,
     cluster_name: str,
     action: Action,
     select: Callable[[], Sequence[Node]],
@@ -90,9 +82,9 @@ def manage(
     """Like ``manage_nodes``, for nodes that ``select`` finds; it is asked again if it has to be."""
 
     def attempt() -> tuple[Operation, dict[str, NodeResult]]:
-        cluster, earlier = require_new_request(repository, cluster_name, request_id)
+        cluster, earlier = require_new_request(store.read, cluster_name, request_id)
         nodes = select()
-        now = after_all(clock, nodes)
+        now = after_all(store.now(), nodes)
         identity = new_operation_id(now)
         candidate = new_operation(now, cluster_name, identity, action, (), takes_from=takes_from)
         results = {node.id: _judge(node, candidate, now) for node in nodes}
@@ -100,15 +92,15 @@ def manage(
         operation = new_operation(now, cluster_name, identity, action, ids, request_id, takes_from=takes_from)
         awaited = _launchers(nodes) if action is Action.START else ()
         operation = replace(operation, cluster_uid=cluster.uid, awaited=awaited)
-        repository.commit(*record_operation(operation, earlier))
-        return operation, results
+        written = store.commit(*record_operation(operation, earlier))
+        return written.stored(operation), results
 
-    operation, results = until_won(clock, attempt)
+    operation, results = store.retry_on_conflict(attempt)
     if operation.is_running:
         with left_to_the_workflow(operation):
-            refused = mark_for_a_while(repository, clock, operation)
+            refused = mark_for_a_while(store, operation)
             results |= {node.id: NodeResult(node, error) for node, error in refused}
-            _record_refused(repository, clock, operation, refused)
+            _record_refused(store, operation, refused)
         start(workflows, operation)
     return operation, list(results.values())
 
@@ -118,20 +110,20 @@ def _launchers(nodes: Sequence[Node]) -> tuple[str, ...]:
     return tuple(sorted({node.launcher for node in nodes if node.is_coming}))
 
 
-def retry_failed(repository: Repository, workflows: Workflows, clock: Clock, cluster_name: str) -> Operation:
+def retry_failed(store: Store, workflows: Workflows, cluster_name: str) -> Operation:
     """Start again every node of the cluster that failed and has no instance. Raises ``NotFound``."""
 
     def select() -> list[Node]:
-        nodes = repository.nodes(cluster_name)
+        nodes = store.read.nodes(cluster_name)
         return [n for n in nodes if n.status is NodeStatus.FAILED and not n.counted and n.is_wanted]
 
-    operation, _ = manage(repository, workflows, clock, cluster_name, Action.START, select)
+    operation, _ = manage(store, workflows, cluster_name, Action.START, select)
     return operation
 
 
-def after_all(clock: Clock, nodes: Sequence[Node]) -> int:
-    """Now, but later than what took hold of these nodes, also where its clock was ahead."""
-    return max(clock.now(), *(node.managed_at + 1 for node in nodes), 0)
+def after_all(now: int, nodes: Sequence[Node]) -> int:
+    """Now (ns), but later than what took hold of these nodes, also where its clock was ahead."""
+    return max(now, *(node.managed_at + 1 for node in nodes), 0)
 
 
 def new_operation(
@@ -150,7 +142,6 @@ def new_operation(
         id=operation_id,
         cluster=cluster,
         action=action,
-        revision=next_revision(now),
         state=OperationState.RUNNING if node_ids else OperationState.SUCCEEDED,
         start_time=now,
         deadline=deadline_of(action, len(node_ids), now),
@@ -164,9 +155,8 @@ def new_operation(
 
 
 def begin_forced(
-    repository: Repository,
+    store: Store,
     workflows: Workflows,
-    clock: Clock,
     operation_id: str,
     action: Action,
     nodes: Sequence[Node],
@@ -178,60 +168,74 @@ def begin_forced(
     It takes hold of them at once, and of their instances after the notice. Raises ``WriteConflictError``
     where an operation of this id exists.
     """
-    now = after_all(clock, nodes)
+    now = after_all(store.now(), nodes)
     ids = [node.id for node in nodes]
     operation = new_operation(now, nodes[0].cluster, operation_id, action, ids, forced=True)
-    cluster = require_cluster(repository, operation.cluster)
+    cluster = require_cluster(store.read, operation.cluster)
     not_before = now + notice_ns if notice_ns else 0
     operation = replace(operation, cluster_uid=cluster.uid, reason=reason, not_before=not_before)
-    repository.commit(Put(operation, was=None))
-    mark(repository, clock, operation)
+    operation = store.commit(Put(operation, was=None)).stored(operation)
+    mark(store, operation)
     start(workflows, operation)
 
 
-def mark_for_a_while(repository: Repository, clock: Clock, operation: Operation) -> list[tuple[Node, str]]:
+def mark_for_a_while(store: Store, operation: Operation) -> list[tuple[Node, str]]:
     """Like ``mark``, for as many nodes as a request has time for; the workflow marks the rest."""
-    return mark(repository, clock, operation, until=clock.now() + REQUEST_NS)
+    return mark(store, operation, until=store.now() + REQUEST_NS)
 
 
-def mark(
-    repository: Repository, clock: Clock, operation: Operation, until: int | None = None
-) -> list[tuple[Node, str]]:
+def mark(store: Store, operation: Operation, until: int | None = None) -> list[tuple[Node, str]]:
     """Let the operation take hold of its nodes, as far as it has not; answers those that refuse, and why.
 
     A node may have changed since the operation was recorded, and what it is now counts. Done again after a
     crash, or after it stopped at ``until`` (ns), it goes on where it was. An operation that has ended takes
     hold of nothing more: nobody would bring the node to where it wants it.
     """
-    refused: list[tuple[Node, str]] = []
-    ids = operation.ids()
-    for begin in range(0, len(ids), _NODES_PER_WRITE):
-        if until is not None and clock.now() >= until:
-            break
-        chunk = ids[begin : begin + _NODES_PER_WRITE]
-        try:
-            refused += until_won(clock, partial(_mark_chunk, repository, clock, operation, chunk))
-        except _EndedError:
-            break
-    return refused
+    current: Operation | None = operation
+    tried: Sequence[str] = ()
+    refused: dict[str, tuple[Node, str]] = {}
+
+    def decide(ids: Sequence[str]) -> list[Write]:
+        nonlocal current, tried
+        if ids == tried:
+            # Something has changed: it may be the operation, which has ended, was resumed, or noted an error.
+            current = store.read.operation(operation.id)
+        tried = ids
+        if current is None or not current.is_running:
+            current = None
+            return []
+        for node_id in ids:
+            # What an earlier attempt found.
+            refused.pop(node_id, None)
+        plan = _Marking(store.read, current)
+        for node in store.read.nodes_by_id(operation.cluster, ids):
+            if node.managed_by != operation.id:
+                plan.take(node, store.now())
+        refused.update({node.id: (node, reason) for node, reason in plan.refused})
+        writes = [*with_departures(store.read, plan.writes, store.now()), *plan.ledger_writes()]
+        return [*writes, Check(current)] if writes else []
+
+    def may_go_on() -> bool:
+        return current is not None and (until is None or store.now() < until)
+
+    # Beside the nodes, a transaction checks the operation, and may check the cluster and write the ledger.
+    store.in_transactions(operation.ids(), decide, writes_per_id=1, writes_beside=3, may_go_on=may_go_on)
+    return list(refused.values())
 
 
-def _record_refused(
-    repository: Repository, clock: Clock, operation: Operation, refused: Sequence[tuple[Node, str]]
-) -> None:
+def _record_refused(store: Store, operation: Operation, refused: Sequence[tuple[Node, str]]) -> None:
     """Write down whom the answer calls refused, as many as fit: the workflow must not take them after all."""
     if refused:
         after = operation.with_errors({node.id: error for node, error in refused})
-        after = replace(after, revision=next_revision(clock.now(), operation.revision))
-        commit_each(repository, [Put(after, was=operation)])
+        store.commit_each([Put(after, was=operation)])
 
 
-def prepare(repository: Repository, clock: Clock, operation: Operation) -> dict[str, str]:
+def prepare(store: Store, operation: Operation) -> dict[str, str]:
     """Take hold of the nodes of an action that its request did not live to; answers why not, by node.
 
     That a later operation has taken hold of a node is no fault of the node's: what becomes of it counts.
     """
-    refused = mark(repository, clock, operation)
+    refused = mark(store, operation)
     return {
         node.id: error
         for node, error in refused
@@ -247,51 +251,11 @@ def _judge(node: Node, operation: Operation, now: int) -> NodeResult:
     return NodeResult(node)
 
 
-class _EndedError(Exception):
-    """The operation has ended meanwhile."""
-
-
-def _mark_chunk(
-    repository: Repository, clock: Clock, operation: Operation, ids: Sequence[str]
-) -> list[tuple[Node, str]]:
-    try:
-        return _mark_some(repository, clock, operation, ids)
-    except WriteConflictError as conflict:
-        if Check(operation) not in conflict.writes:
-            raise
-    current = repository.operation(operation.id)
-    if current is None or not current.is_running:
-        raise _EndedError
-    # It was resumed, or another run of its task wrote down what it met.
-    return _mark_some(repository, clock, current, ids)
-
-
-def _mark_some(
-    repository: Repository, clock: Clock, operation: Operation, ids: Sequence[str]
-) -> list[tuple[Node, str]]:
-    plan = _Marking(repository, operation)
-    for node in repository.nodes_by_id(operation.cluster, ids):
-        if node.managed_by != operation.id:
-            plan.take(node, clock.now())
-    now = clock.now()
-    writes = [*with_departures(repository, plan.writes, now), *plan.ledger_writes(now)]
-    if not writes:
-        return plan.refused
-    writes.append(Check(operation))
-    if len(ids) > 1 and not repository.fits(*writes):
-        # They leave many virtual clusters at once, or their records are large.
-        middle = len(ids) // 2
-        halves = (ids[:middle], ids[middle:])
-        return [one for half in halves for one in _mark_some(repository, clock, operation, half)]
-    repository.commit(*writes)
-    return plan.refused
-
-
 class _Marking:
     """The writes that mark nodes; those that begin to use up limits again do so in the same transaction."""
 
-    def __init__(self, repository: Repository, operation: Operation) -> None:
-        self._repository = repository
+    def __init__(self, read: Reads, operation: Operation) -> None:
+        self._records = read
         self._operation = operation
         self._read: tuple[Cluster, Ledger, Mapping[str, int]] | None = None
         self._ledger: Ledger | None = None
@@ -311,13 +275,12 @@ class _Marking:
         except RefusedError as refusal:
             self.refused.append((node, str(refusal)))
 
-    def ledger_writes(self, now: int) -> list[Write]:
+    def ledger_writes(self) -> list[Write]:
         """What must be written with the nodes when limits are used up by them."""
         if self._read is None or self._ledger is None:
             return []
         cluster, ledger, _ = self._read
-        after = replace(self._ledger, revision=next_revision(now, ledger.revision))
-        return [Check(cluster), Put(after, was=ledger)]
+        return [Check(cluster), Put(self._ledger, was=ledger)]
 
     def _count(self, node: Node, now: int) -> None:
         cluster, ledger, quotas = self._limits()
@@ -347,21 +310,21 @@ class _Marking:
         if self._read is None:
             name = self._operation.cluster
             self._read = (
-                require_cluster(self._repository, name),
-                require_ledger(self._repository, name),
-                known_quotas(self._repository),
+                require_cluster(self._records, name),
+                require_ledger(self._records, name),
+                known_quotas(self._records),
             )
         cluster, ledger, quotas = self._read
         return cluster, self._ledger or ledger, quotas
 
 
-def _select(repository: Repository, cluster: str, request: NodeManagementRequest) -> list[Node]:
+def _select(read: Reads, cluster: str, request: NodeManagementRequest) -> list[Node]:
     ids, names = set(request.ids or ()), set(request.names or ())
     hostnames, addresses = set(request.hostnames or ()), set(request.ip_addresses or ())
     condition = parse_filter(request.filter) if request.filter is not None else None
     return [
         node
-        for node in repository.nodes(cluster)
+        for node in read.nodes(cluster)
         if node.id in ids
         or node.name in names
         or (node.hostname and node.hostname in hostnames)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paddock.model.identity import next_revision
 from paddock.model.node import Node
 from paddock.model.virtual_cluster import ConditionReason, change_between
 from paddock.ports.repository import Delete, Put
@@ -20,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paddock.model.virtual_cluster import VirtualCluster
-    from paddock.ports.repository import Repository, Write
+    from paddock.ports.repository import Reads, Write
 
 
-def with_departures(repository: Repository, writes: Sequence[Write], now: int) -> list[Write]:
+def with_departures(read: Reads, writes: Sequence[Write], now: int) -> list[Write]:
     """The same writes, in which nodes that serve no longer give up their claims, and all that goes with them.
 
     There may be two more for each virtual cluster that nodes leave.
@@ -39,7 +38,7 @@ def with_departures(repository: Repository, writes: Sequence[Write], now: int) -
                 why = after.record.status_message or f"it is {after.record.status}"
                 reasons.setdefault(node.virtual_cluster, f"{node.name}: {why}")
     for name, nodes in leaving.items():
-        changed += _left(repository.virtual_cluster(name), nodes, reasons.get(name, ""), now)
+        changed += _left(read.virtual_cluster(name), nodes, reasons.get(name, ""), now)
     return changed
 
 
@@ -70,7 +69,7 @@ def _left(stored: VirtualCluster | None, nodes: Sequence[Node], reason: str, now
     nodes = [node for node in nodes if stored is not None and stored.is_claimant_of(node)]
     if stored is None or not nodes:
         return []
-    after = replace(stored.without([node.id for node in nodes]), revision=next_revision(now, stored.revision))
+    after = stored.without([node.id for node in nodes])
     if stored.deleted:
         return [Put(after, was=stored)]
     lost = len(stored.node_instances) - len(after.node_instances)

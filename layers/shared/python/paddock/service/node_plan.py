@@ -17,7 +17,7 @@ from paddock.model.counting import (
     placement_group_room,
 )
 from paddock.model.definition import bucket_id
-from paddock.model.identity import new_operation_id, next_revision
+from paddock.model.identity import new_operation_id
 from paddock.model.names import PLACEHOLDER, NameSet
 from paddock.model.node import LaunchSpec, ShutdownPolicy
 from paddock.model.operation import Action, NodeGroup, Operation, OperationState, deadline_of
@@ -88,7 +88,6 @@ class NodePlan:
             cluster=self._cluster.name,
             cluster_uid=self._cluster.uid,
             action=Action.CREATE,
-            revision=next_revision(self._now),
             state=OperationState.RUNNING if total else ended,
             start_time=self._now,
             deadline=deadline_of(Action.CREATE, total, self._now),
@@ -102,10 +101,9 @@ class NodePlan:
 
     def writes(self, operation: Operation, earlier: Request | None = None) -> list[Write]:
         """What must be written together, so that the nodes are counted, named and on record; at most four."""
-        revision = next_revision(self._now, self._before.revision)
         unrecorded = (*self.ledger.unrecorded, *([operation.id] if operation.total else ()))
         names = self._names.to_document()
-        after = replace(self.ledger, names=names, unrecorded=unrecorded, revision=revision)
+        after = replace(self.ledger, names=names, unrecorded=unrecorded)
         return [Check(self._cluster), Put(after, was=self._before), *record_operation(operation, earlier)]
 
     def add(self, line: NodeSet) -> Added:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from paddock.model.identity import next_revision
 from paddock.model.node import Node, NodeStatus, TargetState
 from paddock.model.operation import SECOND_NS
 from paddock.ports.compute import InstanceState
@@ -53,32 +52,30 @@ def observed(node: Node, instance: Instance | None, now: int) -> Node:
     if is_gone(node, instance, now):
         reason = "its instance was not seen any more" if instance is None else _end(instance)
         # EC2 gives its addresses to others; they must not lead to this node any more.
-        return replace(failed(node, reason, now), hostname="", dns_name="", private_ip="")
+        return replace(failed(node, reason), hostname="", dns_name="", private_ip="")
     if instance is None:
         changes: dict[str, Any] = {} if node.unseen_since else {"unseen_since": now}
     else:
         changes = {"unseen_since": 0} if node.unseen_since else {}
         if _has_started(node, instance):
             changes |= {"status": NodeStatus.READY, "ready_at": now, **_addresses(instance)}
-    return replace(node, revision=next_revision(now, node.revision), **changes) if changes else node
+    return replace(node, **changes) if changes else node
 
 
-def failed(node: Node, reason: str, now: int) -> Node:
+def failed(node: Node, reason: str) -> Node:
     """The node as Failed: it has no instance, and uses up no limits."""
     return replace(
         node,
-        revision=next_revision(now, node.revision),
         status=NodeStatus.FAILED,
         status_message=reason,
         counted=False,
     )
 
 
-def switched_off(node: Node, now: int) -> Node:
+def switched_off(node: Node) -> Node:
     """The node as Off: it exists, and has no instance."""
     return replace(
         node.without_instance(),
-        revision=next_revision(now, node.revision),
         status=NodeStatus.OFF,
         target_state=TargetState.OFF,
         counted=False,
@@ -86,16 +83,14 @@ def switched_off(node: Node, now: int) -> Node:
     )
 
 
-def deallocated(node: Node, now: int) -> Node:
+def deallocated(node: Node) -> Node:
     """The node as Deallocated: its instance is stopped, and uses up no limits."""
-    return replace(
-        node, revision=next_revision(now, node.revision), status=NodeStatus.DEALLOCATED, counted=False
-    )
+    return replace(node, status=NodeStatus.DEALLOCATED, counted=False)
 
 
-def stopped(node: Node, reason: str, now: int) -> Node:
+def stopped(node: Node, reason: str) -> Node:
     """The node as Deallocated, and to stay so: its instance was found stopped, or would not start."""
-    return replace(deallocated(node, now), target_state=TargetState.DEALLOCATED, status_message=reason)
+    return replace(deallocated(node), target_state=TargetState.DEALLOCATED, status_message=reason)
 
 
 def _has_started(node: Node, instance: Instance) -> bool:

@@ -14,31 +14,31 @@ if TYPE_CHECKING:
     from paddock.model.cluster import Cluster
     from paddock.model.node import Node
     from paddock.model.operation import Operation, Request
-    from paddock.ports.repository import Repository
+    from paddock.ports.repository import Reads
 
 
-def get_operation(repository: Repository, operation_id: str) -> tuple[Operation, Sequence[Node]]:
+def get_operation(read: Reads, operation_id: str) -> tuple[Operation, Sequence[Node]]:
     """An operation, and its nodes as far as they still exist. Raises ``NotFound``."""
-    operation = require_operation(repository, operation_id)
-    return operation, nodes_of(repository, operation)
+    operation = require_operation(read, operation_id)
+    return operation, nodes_of(read, operation)
 
 
-def find_operation(repository: Repository, request_id: str) -> tuple[Operation, Sequence[Node]] | None:
+def find_operation(read: Reads, request_id: str) -> tuple[Operation, Sequence[Node]] | None:
     """The operation that a request id started, with its nodes as far as they still exist.
 
     The latest one, where several clusters know the request id; a cluster knows nothing of what was asked of a
     former one of its name.
     """
-    every = repository.requests(request_id) if is_request_id(request_id) else ()
-    clusters = {request.cluster: repository.cluster(request.cluster) for request in every}
+    every = read.requests(request_id) if is_request_id(request_id) else ()
+    clusters = {request.cluster: read.cluster(request.cluster) for request in every}
     requests = [one for one in every if _is_known(one, clusters[one.cluster])]
-    found = [repository.operation(request.operation_id) for request in requests]
+    found = [read.operation(request.operation_id) for request in requests]
     latest = max(
         (operation for operation in found if operation is not None),
         key=lambda operation: operation.start_time,
         default=None,
     )
-    return None if latest is None else (latest, nodes_of(repository, latest))
+    return None if latest is None else (latest, nodes_of(read, latest))
 
 
 def _is_known(request: Request, cluster: Cluster | None) -> bool:

@@ -6,22 +6,19 @@ account may have other users: where EC2 throttles all the same, the bucket is pu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paddock.errors import ComputeThrottled
-from paddock.model.identity import next_revision
 from paddock.model.operation import SECOND_NS
 from paddock.model.pace import Pace
 from paddock.ports.repository import Put
-from paddock.service.contention import until_won
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from paddock.model.pace import Bucket, Rates
-    from paddock.ports.clock import Clock
-    from paddock.ports.repository import Repository
+    from paddock.service.store import Store
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,29 +38,28 @@ class Granted:
     wait_seconds: int = 0
 
 
-def take(repository: Repository, clock: Clock, rates: Rates, bucket: Bucket, wanted: int) -> Granted:
+def take(store: Store, rates: Rates, bucket: Bucket, wanted: int) -> Granted:
     """Take what a call on ``wanted`` instances needs: for all of them, or a portion at least, or for none."""
     rate = rates[bucket]
 
     def attempt() -> Granted:
-        stored, now = repository.pace(), clock.now()
-        pace = stored or Pace(revision=0)
+        stored, now = store.read.pace(), store.now()
+        pace = stored or Pace()
         count = min(wanted, pace.room(bucket, rate, now))
         if count < min(wanted, rate.portion):
             count = 0
         after = pace.taken(bucket, rate, count, now)
         if count:
-            repository.commit(put_pace(after, stored, now))
+            store.commit(Put(after, was=stored))
         left = wanted - count
         due = after.may_at(bucket, rate, min(left, rate.portion), now)
         return Granted(count, seconds_until(due, now) if left else 0)
 
-    return until_won(clock, attempt)
+    return store.retry_on_conflict(attempt)
 
 
 def paced(
-    repository: Repository,
-    clock: Clock,
+    store: Store,
     rates: Rates,
     bucket: Bucket,
     ids: Sequence[str],
@@ -72,32 +68,26 @@ def paced(
     """Call for as many of these instances as may be touched now, the first ones; maybe for none."""
     if not ids:
         return Paced({})
-    granted = take(repository, clock, rates, bucket, len(ids))
+    granted = take(store, rates, bucket, len(ids))
     left = len(ids) - granted.count
     if not granted.count:
         return Paced({}, left, granted.wait_seconds)
     try:
         return Paced(call(ids[: granted.count]), left, granted.wait_seconds)
     except ComputeThrottled:
-        put_down_as_empty(repository, clock, rates, bucket)
+        put_down_as_empty(store, rates, bucket)
         raise
 
 
-def put_down_as_empty(repository: Repository, clock: Clock, rates: Rates, bucket: Bucket) -> None:
+def put_down_as_empty(store: Store, rates: Rates, bucket: Bucket) -> None:
     """EC2 has throttled a call: whatever the record says, there is nothing left."""
 
     def attempt() -> None:
-        stored, now = repository.pace(), clock.now()
-        after = (stored or Pace(revision=0)).emptied(bucket, rates[bucket], now)
-        repository.commit(put_pace(after, stored, now))
+        stored, now = store.read.pace(), store.now()
+        after = (stored or Pace()).emptied(bucket, rates[bucket], now)
+        store.commit(Put(after, was=stored))
 
-    until_won(clock, attempt)
-
-
-def put_pace(after: Pace, stored: Pace | None, now: int) -> Put:
-    """The write of the record, on condition that nobody else has taken anything meanwhile."""
-    revision = next_revision(now, stored.revision if stored else 0)
-    return Put(replace(after, revision=revision), was=stored)
+    store.retry_on_conflict(attempt)
 
 
 def seconds_until(due: int, now: int) -> int:

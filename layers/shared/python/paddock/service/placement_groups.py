@@ -6,21 +6,17 @@ create that uses it again at that moment makes it again, or is told that it is g
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paddock.model.identity import next_revision
 from paddock.model.ledger import placement_group_key
 from paddock.model.operation import SECOND_NS
 from paddock.ports.repository import Put
-from paddock.service.contention import until_won
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from paddock.ports.clock import Clock
     from paddock.ports.compute import Compute
-    from paddock.ports.repository import Repository
+    from paddock.service.store import Store
 
 # Each is one call, and a task does a bounded amount; what is left over is for the next one.
 GROUPS_PER_RUN = 50
@@ -32,7 +28,7 @@ def cloud_placement_group(cluster: str, node_array: str, placement_group: str) -
     return _name(cluster, placement_group_key(node_array, placement_group)) if placement_group else ""
 
 
-def delete_empty_groups(repository: Repository, compute: Compute, clock: Clock, cluster: str) -> int:
+def delete_empty_groups(store: Store, compute: Compute, cluster: str) -> int:
     """Delete the placement groups of a cluster that no node is in any more; answers how many are gone.
 
     They stay on record until they are, so that a crash leaves none behind; one that the cloud still finds in
@@ -40,17 +36,14 @@ def delete_empty_groups(repository: Repository, compute: Compute, clock: Clock, 
     """
 
     def attempt() -> int:
-        ledger = repository.ledger(cluster)
-        empty = _those_whose_turn_it_is(ledger.empty_placement_groups(), clock.now()) if ledger else []
+        ledger = store.read.ledger(cluster)
+        empty = _those_whose_turn_it_is(ledger.empty_placement_groups(), store.now()) if ledger else []
         gone = [key for key in empty if compute.delete_placement_group(_name(cluster, key))]
         if ledger is not None and gone:
-            after = replace(
-                ledger.without_placement_groups(gone), revision=next_revision(clock.now(), ledger.revision)
-            )
-            repository.commit(Put(after, was=ledger))
+            store.commit(Put(ledger.without_placement_groups(gone), was=ledger))
         return len(gone)
 
-    return until_won(clock, attempt)
+    return store.retry_on_conflict(attempt)
 
 
 def _those_whose_turn_it_is(keys: Sequence[str], now: int) -> Sequence[str]:

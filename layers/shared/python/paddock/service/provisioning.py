@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from paddock.model.operation import Operation
     from paddock.model.virtual_cluster import VirtualCluster
-    from paddock.ports.repository import Repository, Write
+    from paddock.ports.repository import Reads, Write
 
 FIRST_PAUSE_NS = 60 * SECOND_NS
 LONGEST_PAUSE_NS = 900 * SECOND_NS
@@ -37,13 +37,13 @@ class Launch:
     reasons: str = ""
 
 
-def launch_missing(repository: Repository, one: VirtualCluster, now: int) -> Launch:
+def launch_missing(read: Reads, one: VirtualCluster, now: int) -> Launch:
     """Plan to launch what the virtual cluster is missing, as far as limits allow. Raises ``NotFound``."""
-    cluster, ledger = require_cluster(repository, one.cluster), require_ledger(repository, one.cluster)
+    cluster, ledger = require_cluster(read, one.cluster), require_ledger(read, one.cluster)
     if cluster.uid != one.cluster_uid:
         msg = f"The cluster {quoted(one.cluster)} was deleted, and another has its name"
         raise NotFound(msg)
-    plan = NodePlan(cluster, ledger, known_quotas(repository), now, one)
+    plan = NodePlan(cluster, ledger, known_quotas(read), now, one)
     for node_type, count in one.missing().items():
         plan.add_of_type(node_type, count)
     operation = plan.operation()

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
     from paddock.model.node import Node
     from paddock.model.operation import Operation
-    from paddock.ports.repository import Repository
+    from paddock.ports.repository import Reads
 
 
 def list_nodes(
-    repository: Repository, cluster: str, operation_id: str | None, request_id: str | None
+    read: Reads, cluster: str, operation_id: str | None, request_id: str | None
 ) -> tuple[Sequence[Node], Operation | None]:
     """The nodes of a cluster, or those of the operation asked for, with that operation.
 
@@ -30,17 +30,17 @@ def list_nodes(
     if operation_id is not None and request_id is not None:
         msg = "the query must have operation or request_id, not both"
         raise InvalidRequest(msg)
-    found = require_cluster(repository, cluster)
+    found = require_cluster(read, cluster)
     if operation_id is not None:
-        operation = require_operation(repository, operation_id)
+        operation = require_operation(read, operation_id)
         if (operation.cluster, operation.cluster_uid) != (found.name, found.uid):
             msg = f"No operation found with the id {quoted(operation_id)} in cluster {quoted(cluster)}"
             raise NotFound(msg)
     elif request_id is not None:
-        operation = operation_of_request(repository, found, request_id)
+        operation = operation_of_request(read, found, request_id)
     else:
-        return repository.nodes(cluster), None
-    return nodes_of(repository, operation), operation
+        return read.nodes(cluster), None
+    return nodes_of(read, operation), operation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ class NodePage:
 
 
 def page_of_nodes(
-    repository: Repository,
+    read: Reads,
     cluster: str,
     operation_id: str | None = None,
     request_id: str | None = None,
@@ -74,14 +74,14 @@ def page_of_nodes(
         msg = "nextToken must be one that a reply gave"
         raise InvalidRequest(msg)
     # One more than is told, to know whether there are more.
-    read = None if limit is None else limit + 1
+    most = None if limit is None else limit + 1
     if operation_id is None and request_id is None:
-        require_cluster(repository, cluster)
+        require_cluster(read, cluster)
         every: Sequence[Node] = ()
-        found, operation = repository.nodes(cluster, read, after), None
+        found, operation = read.nodes(cluster, most, after), None
     else:
-        every, operation = list_nodes(repository, cluster, operation_id, request_id)
-        found = [node for node in every if node.id > after][:read]
+        every, operation = list_nodes(read, cluster, operation_id, request_id)
+        found = [node for node in every if node.id > after][:most]
     nodes = found[:limit]
     return NodePage(
         nodes=nodes,
@@ -91,16 +91,16 @@ def page_of_nodes(
     )
 
 
-def nodes_of(repository: Repository, operation: Operation) -> Sequence[Node]:
+def nodes_of(read: Reads, operation: Operation) -> Sequence[Node]:
     """The nodes that an operation is about, as far as they still exist."""
     if operation.action is Action.CREATE:
-        return repository.nodes_made_by(operation)
-    return repository.nodes_by_id(operation.cluster, operation.ids())
+        return read.nodes_made_by(operation)
+    return read.nodes_by_id(operation.cluster, operation.ids())
 
 
-def some_nodes_of(repository: Repository, operation: Operation, after: int, count: int) -> Sequence[Node]:
+def some_nodes_of(read: Reads, operation: Operation, after: int, count: int) -> Sequence[Node]:
     """Those of ``nodes_of`` whose place among the operation's ids is one of ``count`` behind ``after``."""
     if operation.action is Action.CREATE:
-        return repository.nodes_made_by(operation, after, count)
+        return read.nodes_made_by(operation, after, count)
     ids = operation.ids()[after : after + count]
-    return repository.nodes_by_id(operation.cluster, ids) if ids else ()
+    return read.nodes_by_id(operation.cluster, ids) if ids else ()

@@ -13,11 +13,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from paddock.errors import DuplicateRequest
-from paddock.model.identity import next_revision
 from paddock.model.operation import Request
 from paddock.model.wording import quoted
 from paddock.ports.repository import Check, Put, WriteConflictError
-from paddock.service.contention import commit_each, until_won
 from paddock.service.lookup import require_cluster
 
 if TYPE_CHECKING:
@@ -26,20 +24,20 @@ if TYPE_CHECKING:
     from paddock.model.cluster import Cluster
     from paddock.model.node import Node
     from paddock.model.operation import Operation
-    from paddock.ports.clock import Clock
-    from paddock.ports.repository import Repository
+    from paddock.ports.repository import Reads
+    from paddock.service.store import Store
 
 
 def require_new_request(
-    repository: Repository, cluster_name: str, request_id: str | None
+    read: Reads, cluster_name: str, request_id: str | None
 ) -> tuple[Cluster, Request | None]:
     """The cluster, and what the request id was used for in a former one of that name, to be replaced.
 
     Refuses a request id that was used before in the cluster itself, naming the operation that it started.
     """
     # In this order: what is read of another cluster is then of a former one, and not of the next.
-    earlier = repository.request(cluster_name, request_id) if request_id else None
-    cluster = require_cluster(repository, cluster_name)
+    earlier = read.request(cluster_name, request_id) if request_id else None
+    cluster = require_cluster(read, cluster_name)
     if earlier is not None and earlier.cluster_uid == cluster.uid:
         started = f"it started operation {earlier.operation_id}"
         msg = f"The request id {quoted(request_id)} was used before, {started}"
@@ -56,20 +54,19 @@ def record_operation(operation: Operation, earlier: Request | None = None) -> li
             cluster=operation.cluster,
             cluster_uid=operation.cluster_uid,
             operation_id=operation.id,
-            revision=next_revision(operation.revision, earlier.revision if earlier else 0),
         )
         writes.append(Put(request, was=earlier))
     return writes
 
 
-def record_nodes(repository: Repository, operation: Operation, may_go_on: Callable[[], bool]) -> None:
+def record_nodes(store: Store, operation: Operation, may_go_on: Callable[[], bool]) -> None:
     """Write the nodes of a create that was just recorded, while it may go on and nobody has taken it over."""
     writes = [Put(node, was=None) for node in operation.planned_nodes()]
     with suppress(WriteConflictError):
-        commit_each(repository, writes, may_go_on, guard=Check(operation))
+        store.commit_each(writes, may_go_on, guard=Check(operation))
 
 
-def record_missing_nodes(repository: Repository, clock: Clock, operation: Operation) -> Sequence[Node]:
+def record_missing_nodes(store: Store, operation: Operation) -> Sequence[Node]:
     """Write the node records that a create's request did not live to write.
 
     Answers its nodes where it had to read all, and none was missing.
@@ -78,23 +75,23 @@ def record_missing_nodes(repository: Repository, clock: Clock, operation: Operat
         return ()
 
     def attempt() -> Sequence[Node]:
-        existing = repository.nodes_made_by(operation)
+        existing = store.read.nodes_made_by(operation)
         ids = {node.id for node in existing}
         missing = [Put(node, was=None) for node in operation.planned_nodes() if node.id not in ids]
         if not missing:
             return existing
-        current = repository.operation(operation.id)
+        current = store.read.operation(operation.id)
         # As long as it is not ``recorded`` after that look, whatever was missing then has never been there.
         if current is None or not current.may_lack_records:
             return ()
-        if conflicts := commit_each(repository, missing, guard=Check(current)):
+        if conflicts := store.commit_each(missing, guard=Check(current)).conflicts:
             raise WriteConflictError(conflicts)
         return ()
 
-    return until_won(clock, attempt)
+    return store.retry_on_conflict(attempt)
 
 
-def require_recorded(repository: Repository, clock: Clock, nodes: Iterable[Node]) -> None:
+def require_recorded(store: Store, nodes: Iterable[Node]) -> None:
     """See to it that all nodes of the creates that made these are on record: so these may be removed.
 
     What has the instance that its create launched need not be looked up: that comes after.
@@ -103,12 +100,11 @@ def require_recorded(repository: Repository, clock: Clock, nodes: Iterable[Node]
         node.operation_id for node in nodes if node.launcher != node.operation_id or not node.instance_ids
     }
     for operation_id in sorted(unsure):
-        until_won(clock, partial(_complete, repository, clock, operation_id))
+        store.retry_on_conflict(partial(_complete, store, operation_id))
 
 
-def _complete(repository: Repository, clock: Clock, operation_id: str) -> None:
-    operation = repository.operation(operation_id)
+def _complete(store: Store, operation_id: str) -> None:
+    operation = store.read.operation(operation_id)
     if operation is not None and operation.may_lack_records:
-        record_missing_nodes(repository, clock, operation)
-        revision = next_revision(clock.now(), operation.revision)
-        repository.commit(Put(replace(operation, recorded=True, revision=revision), was=operation))
+        record_missing_nodes(store, operation)
+        store.commit(Put(replace(operation, recorded=True), was=operation))

@@ -18,16 +18,14 @@ if TYPE_CHECKING:
     from paddock.model.ledger import Ledger
     from paddock.model.operation import Operation
     from paddock.model.requests import ScaleRequest
-    from paddock.ports.clock import Clock
-    from paddock.ports.repository import Repository
     from paddock.ports.workflows import Workflows
     from paddock.service.node_plan import Added
+    from paddock.service.store import Store
 
 
 def scale_nodes(
-    repository: Repository,
+    store: Store,
     workflows: Workflows,
-    clock: Clock,
     cluster_name: str,
     array_name: str,
     request: ScaleRequest,
@@ -58,7 +56,7 @@ def scale_nodes(
         }
         return [_set_of(array, counts, {bucket: room.available_count for bucket, room in rooms.items()})]
 
-    return create(repository, workflows, clock, cluster_name, request.request_id, decide)
+    return create(store, workflows, cluster_name, request.request_id, decide)
 
 
 def _set_of(array: NodeArray, counts: Mapping[Bucket, int], rooms: Mapping[Bucket, int]) -> NodeSet:

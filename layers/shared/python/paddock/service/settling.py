@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
-from paddock.model.identity import next_revision
 from paddock.model.node import NodeStatus
 from paddock.model.usage import interval_until
-from paddock.ports.repository import MAX_WRITES, Delete, Put
-from paddock.service.contention import until_won
+from paddock.ports.repository import Delete, Put
 from paddock.service.lookup import running_among
 from paddock.service.membership import with_departures
 from paddock.service.observation import is_to_end, switched_off
@@ -21,19 +17,13 @@ if TYPE_CHECKING:
 
     from paddock.model.ledger import Ledger
     from paddock.model.node import Node
-    from paddock.ports.clock import Clock
-    from paddock.ports.repository import Repository, Write
+    from paddock.ports.repository import Reads, Write
+    from paddock.service.store import Store
 
     _Settle = Callable[[Ledger, Sequence[Node]], tuple[Ledger, list[Write]]]
 
-# Of each transaction, one write is the ledger's, and one is left for what else the decision was based on. A
-# node takes two, its own and that of its usage interval.
-_NODES_PER_WRITE = (MAX_WRITES - 2) // 2
 
-
-def release_nodes(
-    repository: Repository, clock: Clock, cluster: str, ids: Collection[str], release: Callable[[Node], Node]
-) -> None:
+def release_nodes(store: Store, cluster: str, ids: Collection[str], release: Callable[[Node], Node]) -> None:
     """Write ``release(node)`` for those of these nodes that use up limits, and give their limits back.
 
     Where ``release`` answers the very same node, or one that still counts, that node is left as it is.
@@ -44,12 +34,12 @@ def release_nodes(
         pairs = [(node, after) for node, after in pairs if not after.counted]
         ended = [node for node, _ in pairs]
         writes: list[Write] = [Put(after, was=node) for node, after in pairs]
-        return ledger.without_active(ended), writes + usage_until(ended, clock.now())
+        return ledger.without_active(ended), writes + usage_until(ended, store.now())
 
-    settle_nodes(repository, clock, cluster, ids, settle)
+    settle_nodes(store, cluster, ids, settle)
 
 
-def remove_nodes(repository: Repository, clock: Clock, cluster: str, gone: Sequence[Node]) -> None:
+def remove_nodes(store: Store, cluster: str, gone: Sequence[Node]) -> None:
     """Remove these nodes, whose instances are gone: their limits, names and records.
 
     Fixed ones give back their limits alone, and stay as Off. A node that has another instance by now, or
@@ -62,17 +52,17 @@ def remove_nodes(repository: Repository, clock: Clock, cluster: str, gone: Seque
         kept = [node for node in nodes if node.fixed]
         removed = [node for node in nodes if not node.fixed]
         after = ledger.without_active(node for node in kept if node.counted).without_nodes(removed)
-        writes: list[Write] = [Put(switched_off(node, clock.now()), was=node) for node in kept]
+        writes: list[Write] = [Put(switched_off(node), was=node) for node in kept]
         writes += [Delete(node) for node in removed]
-        return after, writes + usage_until(nodes, clock.now())
+        return after, writes + usage_until(nodes, store.now())
 
-    require_recorded(repository, clock, gone)
-    settle_nodes(repository, clock, cluster, judged, settle)
+    require_recorded(store, gone)
+    settle_nodes(store, cluster, judged, settle)
 
 
-def never_launched(repository: Repository, nodes: Sequence[Node]) -> list[Node]:
+def never_launched(read: Reads, nodes: Sequence[Node]) -> list[Node]:
     """Those of these nodes without instance that will get none: their launcher has passed them or ended."""
-    running = running_among(repository, (node.launcher for node in nodes))
+    running = running_among(read, (node.launcher for node in nodes))
     places = {
         (launcher.id, identity): place
         for launcher in running.values()
@@ -86,15 +76,15 @@ def never_launched(repository: Repository, nodes: Sequence[Node]) -> list[Node]:
     return [node for node in nodes if is_passed(node)]
 
 
-def forget_failed(repository: Repository, clock: Clock, cluster: str, ids: Collection[str]) -> None:
+def forget_failed(store: Store, cluster: str, ids: Collection[str]) -> None:
     """Remove those of these nodes that have failed and have no instance: their names and records."""
 
     def settle(ledger: Ledger, nodes: Sequence[Node]) -> tuple[Ledger, list[Write]]:
         gone = [node for node in nodes if node.status is NodeStatus.FAILED and not node.counted]
-        require_recorded(repository, clock, gone)
+        require_recorded(store, gone)
         return ledger.without_nodes(gone), [Delete(node) for node in gone]
 
-    settle_nodes(repository, clock, cluster, ids, settle)
+    settle_nodes(store, cluster, ids, settle)
 
 
 def usage_until(nodes: Sequence[Node], now: int) -> list[Write]:
@@ -103,45 +93,24 @@ def usage_until(nodes: Sequence[Node], now: int) -> list[Write]:
     return [Put(interval, was=None) for interval in intervals if interval is not None]
 
 
-def settle_nodes(
-    repository: Repository,
-    clock: Clock,
-    cluster: str,
-    ids: Collection[str],
-    settle: _Settle,
-) -> None:
+def settle_nodes(store: Store, cluster: str, ids: Collection[str], settle: _Settle) -> None:
     """Change these nodes, as far as they exist, and the ledger together, some at a time.
 
     ``settle`` is given them as they are, and answers the ledger as it becomes with the writes of the nodes
     and at most one other; no writes, no change. It is asked again when another was faster. Nodes that serve
     no longer leave their virtual clusters.
     """
-    ordered = sorted(ids)
-    for start in range(0, len(ordered), _NODES_PER_WRITE):
-        chunk = ordered[start : start + _NODES_PER_WRITE]
 
-        until_won(clock, partial(_settle_some, repository, clock, cluster, chunk, settle))
+    def decide(some: Sequence[str]) -> list[Write]:
+        ledger = store.read.ledger(cluster)
+        nodes = store.read.nodes_by_id(cluster, some)
+        if ledger is None or not nodes:
+            return []
+        after, writes = settle(ledger, nodes)
+        if not writes:
+            return []
+        return [Put(after, was=ledger), *with_departures(store.read, writes, store.now())]
 
-
-def _settle_some(
-    repository: Repository, clock: Clock, cluster: str, ids: Sequence[str], settle: _Settle
-) -> None:
-    ledger = repository.ledger(cluster)
-    nodes = repository.nodes_by_id(cluster, ids)
-    if ledger is None or not nodes:
-        return
-    after, writes = settle(ledger, nodes)
-    if not writes:
-        return
-    now = clock.now()
-    writes = [
-        Put(replace(after, revision=next_revision(now, ledger.revision)), was=ledger),
-        *with_departures(repository, writes, now),
-    ]
-    if len(nodes) == 1 or repository.fits(*writes):
-        repository.commit(*writes)
-        return
-    # Many virtual clusters lose nodes at once, or the nodes' records are large.
-    middle = len(ids) // 2
-    for half in (ids[:middle], ids[middle:]):
-        _settle_some(repository, clock, cluster, half, settle)
+    # A node takes its own write and that of its usage interval. One write is the ledger's, and one is for
+    # what else the decision was based on.
+    store.in_transactions(sorted(ids), decide, writes_per_id=2, writes_beside=2)

@@ -7,7 +7,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING
 
 from paddock.model.counting import count_bucket
-from paddock.model.identity import next_revision
 from paddock.model.node import NodeStatus
 from paddock.model.places import next_place
 from paddock.ports.compute import RefusalKind
@@ -23,9 +22,9 @@ if TYPE_CHECKING:
     from paddock.model.ledger import Ledger
     from paddock.model.node import LaunchSpec, Node
     from paddock.model.operation import LaunchBatch, Operation
-    from paddock.ports.clock import Clock
     from paddock.ports.compute import LaunchResult
-    from paddock.ports.repository import Repository, Write
+    from paddock.ports.repository import Write
+    from paddock.service.store import Store
 
 
 def is_waiting(node: Node) -> bool:
@@ -34,8 +33,7 @@ def is_waiting(node: Node) -> bool:
 
 
 def settle_shortage(
-    repository: Repository,
-    clock: Clock,
+    store: Store,
     operation: Operation,
     batch: LaunchBatch,
     ids: Collection[str],
@@ -71,32 +69,30 @@ def settle_shortage(
         ]
         if not left:
             return ledger, []
-        now = clock.now()
+        now = store.now()
         if result.shortage is not RefusalKind.CAPACITY:
             return ledger.without_active(left), [
-                Put(failed(node, _reason(node, batch, result), now), was=node) for node in left
+                Put(failed(node, _reason(node, batch, result)), was=node) for node in left
             ]
         if following is not None:
-            return ledger, [Put(_asked_elsewhere(node, following, result, now), was=node) for node in left]
-        cluster = repository.cluster(operation.cluster)
+            return ledger, [Put(_asked_elsewhere(node, following, result), was=node) for node in left]
+        cluster = store.read.cluster(operation.cluster)
         move = _Move(
             cluster,
             ledger.with_capacity_failure(batch.spec.bucket_id, now).without_active(left),
-            known_quotas(repository),
+            known_quotas(store.read),
             now,
         )
         writes: list[Write] = []
         for places, alike in groupby(left, operation.places_left):
             for node, spec in move.place(list(alike), places):
                 after = (
-                    failed(node, _reason(node, batch, result), now)
-                    if spec is None
-                    else _moved(node, spec, result, now)
+                    failed(node, _reason(node, batch, result)) if spec is None else _moved(node, spec, result)
                 )
                 writes.append(Put(after, was=node))
         return move.ledger, [*writes, *([Check(cluster)] if cluster is not None else ())]
 
-    settle_nodes(repository, clock, operation.cluster, ids, settle)
+    settle_nodes(store, operation.cluster, ids, settle)
 
 
 class _Move:
@@ -137,20 +133,18 @@ class _Move:
         return counts.available_count
 
 
-def _asked_elsewhere(node: Node, place: int, result: LaunchResult, now: int) -> Node:
+def _asked_elsewhere(node: Node, place: int, result: LaunchResult) -> Node:
     """The node as it is to be launched in other subnets of its bucket."""
     return replace(
         node,
-        revision=next_revision(now, node.revision),
         launch_place=place,
         status_message=_with_refusal(node, result),
     )
 
 
-def _moved(node: Node, spec: LaunchSpec, result: LaunchResult, now: int) -> Node:
+def _moved(node: Node, spec: LaunchSpec, result: LaunchResult) -> Node:
     return replace(
         node,
-        revision=next_revision(now, node.revision),
         spec=spec,
         launch_place=0,
         status_message=_with_refusal(node, result),

@@ -15,10 +15,9 @@ from paddock.errors import ComputeThrottled, ComputeUnavailable
 from paddock.model.operation import SECOND_NS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from paddock.model.node import Node
-    from paddock.ports.clock import Clock
     from paddock.ports.compute import Compute, Instance
 
 logger = logging.getLogger(__name__)
@@ -30,7 +29,7 @@ MAX_NS = 5 * SECOND_NS
 
 
 def tag_instances(
-    compute: Compute, clock: Clock, nodes: Sequence[Node], seen: Mapping[str, Instance], most: int
+    compute: Compute, now: Callable[[], int], nodes: Sequence[Node], seen: Mapping[str, Instance], most: int
 ) -> None:
     """Tag at most so many of these nodes' instances, of those that are ``seen`` without their tags.
 
@@ -38,10 +37,10 @@ def tag_instances(
     instance, so one that is refused each time does not keep the others from their tags.
     """
     lacking = [node for node in nodes if _is_lacking(node, seen.get(node.instance_id))]
-    began = clock.now()
+    began = now()
     first = began // SECOND_NS % len(lacking) if lacking else 0
     for node in islice((*lacking[first:], *lacking[:first]), most):
-        if clock.now() - began >= MAX_NS:
+        if now() - began >= MAX_NS:
             return
         try:
             reason = compute.tag(node.instance_id, node.id, node.name)

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from paddock.model.timeframe import UsageQuery
     from paddock.model.usage import Slot, UsageInterval
-    from paddock.ports.clock import Clock
-    from paddock.ports.repository import Repository
+    from paddock.ports.repository import Reads
+    from paddock.service.store import Store
 
 # What fits into Lambda's reply of 6 MB, at some 350 bytes for each of the longest names.
 MAX_ENTRIES = 17_000
@@ -29,15 +29,15 @@ class ClusterUsage:
     has_nodes: bool
 
 
-def cluster_usage(repository: Repository, clock: Clock, name: str, query: UsageQuery) -> ClusterUsage:
+def cluster_usage(store: Store, name: str, query: UsageQuery) -> ClusterUsage:
     """What the cluster's nodes have used, until now where they still run.
 
     Raises ``NotFound``, and ``InvalidRequest`` where even the sums by machine are too many for one reply.
     """
-    require_cluster(repository, name)
-    now = clock.now()
+    require_cluster(store.read, name)
+    now = store.now()
     edges = query.edges(now)
-    intervals = _intervals(repository, name, edges[0], now)
+    intervals = _intervals(store.read, name, edges[0], now)
     slots = sum_by_machine(intervals, edges)
     entries = sum(1 + 2 * len(slot.machines) for slot in slots)
     if entries > MAX_ENTRIES:
@@ -49,11 +49,11 @@ def cluster_usage(repository: Repository, clock: Clock, name: str, query: UsageQ
     return ClusterUsage(slots=slots, has_nodes=has_nodes)
 
 
-def _intervals(repository: Repository, cluster: str, start: int, now: int) -> list[UsageInterval]:
+def _intervals(read: Reads, cluster: str, start: int, now: int) -> list[UsageInterval]:
     """All use after ``start``."""
     # In this order a node that ends in between is found twice, and not never.
-    nodes = repository.nodes(cluster)
-    ended = repository.usage_intervals(cluster, start)
+    nodes = read.nodes(cluster)
+    ended = read.usage_intervals(cluster, start)
     on_record = {(one.node_id, one.start) for one in ended}
     running = (interval_until(node, now) for node in nodes)
     return [*ended, *(one for one in running if one and (one.node_id, one.start) not in on_record)]

@@ -20,7 +20,6 @@ from paddock.model.wording import listed, quoted
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.assignment import find_free, settle_pending
 from paddock.service.claims import Change, commit_change, give_back
-from paddock.service.contention import until_won
 from paddock.service.create_nodes import begin_create
 from paddock.service.healing import as_it_is
 from paddock.service.lookup import require_cluster
@@ -37,15 +36,14 @@ if TYPE_CHECKING:
     from paddock.model.operation import Operation
     from paddock.model.requests import VirtualClusterWrite
     from paddock.model.virtual_cluster import VirtualClusterChange
-    from paddock.ports.clock import Clock
-    from paddock.ports.repository import Repository
+    from paddock.ports.repository import Reads
     from paddock.ports.workflows import Workflows
+    from paddock.service.store import Store
 
 
 def write_virtual_cluster(
-    repository: Repository,
+    store: Store,
     workflows: Workflows,
-    clock: Clock,
     default_cluster: str,
     request: VirtualClusterWrite,
     expected: int | None,
@@ -61,22 +59,22 @@ def write_virtual_cluster(
     """
 
     def attempt() -> tuple[VirtualCluster, Operation | None]:
-        stored = repository.virtual_cluster(request.virtual_cluster_id)
+        stored = store.read.virtual_cluster(request.virtual_cluster_id)
         current = None if stored is None or stored.deleted else stored
         is_known = stored is not None and not stored.reserved
-        if is_known or _was_deleted(repository, request.virtual_cluster_id, expected):
+        if is_known or _was_deleted(store.read, request.virtual_cluster_id, expected):
             _require_revision(request.virtual_cluster_id, current, expected)
         wish = _wish(request, stored, default_cluster)
-        cluster = _require_node_types(repository, wish)
+        cluster = _require_node_types(store.read, wish)
         wish = replace(wish, cluster_uid=cluster.uid)
-        kept = settle_pending(repository, wish).one.within_wish()
-        claimed = find_free(repository, kept)
+        kept = settle_pending(store.read, wish).one.within_wish()
+        claimed = find_free(store.read, kept)
         after = kept.with_nodes(claimed)
-        now = clock.now()
+        now = store.now()
         try:
-            launch = _launch(repository, after, now)
+            launch = _launch(store.read, after, now)
         except InsufficientNodes:
-            _require_unchanged(repository, request.virtual_cluster_id, stored)
+            _require_unchanged(store.read, request.virtual_cluster_id, stored)
             raise
         after = as_it_is(launch.after, "", now)
         if request.dry_run:
@@ -85,23 +83,25 @@ def write_virtual_cluster(
         change = Change(
             after=after,
             claimed=claimed,
-            freed=_held(repository, wish, freed),
+            freed=_held(store.read, wish, freed),
             others=launch.writes,
             action="Updated" if current else "Created",
             by=by,
         )
-        return commit_change(repository, clock, stored, change), launch.operation
+        written = commit_change(store, stored, change)
+        operation = written.stored(launch.operation) if launch.operation is not None else None
+        return written.stored(after), operation
 
-    written, operation = until_won(clock, attempt)
+    written, operation = store.retry_on_conflict(attempt)
     if operation is not None:
-        begin_create(repository, workflows, clock, operation)
+        begin_create(store, workflows, operation)
     return written
 
 
-def get_virtual_cluster(repository: Repository, virtual_cluster_id: str) -> VirtualCluster:
+def get_virtual_cluster(read: Reads, virtual_cluster_id: str) -> VirtualCluster:
     """The virtual cluster. Raises ``NotFound``."""
     is_possible = is_virtual_cluster_id(virtual_cluster_id)
-    found = repository.virtual_cluster(virtual_cluster_id) if is_possible else None
+    found = read.virtual_cluster(virtual_cluster_id) if is_possible else None
     if found is None or found.deleted:
         msg = f"The virtual cluster {virtual_cluster_id[:128]} does not exist."
         raise NotFound(msg, virtualClusterId=virtual_cluster_id)
@@ -109,17 +109,17 @@ def get_virtual_cluster(repository: Repository, virtual_cluster_id: str) -> Virt
 
 
 def list_virtual_clusters(
-    repository: Repository, limit: int | None, after: str
+    read: Reads, limit: int | None, after: str
 ) -> tuple[Sequence[VirtualCluster], str | None]:
     """See ``Repository.virtual_clusters``. Raises ``InvalidRequest`` for a token that none can be."""
     if after and not is_virtual_cluster_id(after):
         msg = "nextToken must be one that a reply gave"
         raise InvalidRequest(msg)
-    return repository.virtual_clusters(limit, after)
+    return read.virtual_clusters(limit, after)
 
 
 def virtual_cluster_history(
-    repository: Repository, virtual_cluster_id: str, limit: int, before: int | None
+    read: Reads, virtual_cluster_id: str, limit: int, before: int | None
 ) -> tuple[Sequence[VirtualClusterChange], int | None]:
     """Changes, latest first, from below revision ``before`` on, and where to go on if there may be more.
 
@@ -127,17 +127,16 @@ def virtual_cluster_history(
     neither history nor virtual cluster.
     """
     is_possible = is_virtual_cluster_id(virtual_cluster_id)
-    found = repository.virtual_cluster_changes(virtual_cluster_id, limit + 1, before) if is_possible else ()
+    found = read.virtual_cluster_changes(virtual_cluster_id, limit + 1, before) if is_possible else ()
     if not found:
         # It may have lived unchanged for longer than changes are kept.
-        get_virtual_cluster(repository, virtual_cluster_id)
+        get_virtual_cluster(read, virtual_cluster_id)
     return found[:limit], found[limit - 1].revision if len(found) > limit else None
 
 
 def delete_virtual_cluster(
-    repository: Repository,
+    store: Store,
     workflows: Workflows,
-    clock: Clock,
     virtual_cluster_id: str,
     expected: int | None,
     *,
@@ -153,37 +152,37 @@ def delete_virtual_cluster(
     """
 
     def attempt() -> tuple[VirtualCluster, Sequence[Node], Operation | None]:
-        current = get_virtual_cluster(repository, virtual_cluster_id)
+        current = get_virtual_cluster(store.read, virtual_cluster_id)
         if expected is not None:
             _require_revision(virtual_cluster_id, current, expected)
         if terminate:
-            _record_pending(repository, clock, current)
-        nodes = _held(repository, current, current.held_ids())
-        now = after_all(clock, nodes)
-        gone = tombstone(current.id, current.cluster, now, current.revision)
+            _record_pending(store, current)
+        nodes = _held(store.read, current, current.held_ids())
+        now = after_all(store.now(), nodes)
+        gone = tombstone(current.id, current.cluster, now)
         ending = [node.id for node in nodes if terminate and not node.keep_alive]
         operation = new_operation(
             now, current.cluster, new_operation_id(now), Action.TERMINATE, ending, takes_from=current.claim
         )
         operation = replace(operation, cluster_uid=current.cluster_uid)
-        repository.commit(
+        written = store.commit(
             Put(gone, was=current),
             Put(change_between(current, gone, "Deleted", now, by=by), was=None),
             *(record_operation(operation) if ending else ()),
         )
-        return current, nodes, operation if ending else None
+        return current, nodes, written.stored(operation) if ending else None
 
-    deleted, nodes, operation = until_won(clock, attempt)
+    deleted, nodes, operation = store.retry_on_conflict(attempt)
     ending = set(operation.ids()) if operation is not None else set()
-    give_back(repository, [node for node in nodes if node.id not in ending], clock.now())
+    give_back(store, [node for node in nodes if node.id not in ending], store.now())
     if operation is not None:
         with left_to_the_workflow(operation):
-            mark_for_a_while(repository, clock, operation)
+            mark_for_a_while(store, operation)
         start(workflows, operation)
     return deleted, operation
 
 
-def _launch(repository: Repository, one: VirtualCluster, now: int) -> Launch:
+def _launch(read: Reads, one: VirtualCluster, now: int) -> Launch:
     """Launch what is missing, all of it. Raises ``InsufficientNodes``."""
     first = replace(one, attempts=0, retry_at=0)
     missing = one.missing()
@@ -191,17 +190,15 @@ def _launch(repository: Repository, one: VirtualCluster, now: int) -> Launch:
         return Launch(first)
     if not one.provision:
         raise _insufficient(one, missing, "provision is false, so none are launched")
-    launch = launch_missing(repository, first, now)
+    launch = launch_missing(read, first, now)
     if short := launch.after.missing():
         raise _insufficient(one, short, launch.reasons)
     return launch
 
 
-def _require_unchanged(
-    repository: Repository, virtual_cluster_id: str, stored: VirtualCluster | None
-) -> None:
+def _require_unchanged(read: Reads, virtual_cluster_id: str, stored: VirtualCluster | None) -> None:
     """Raise ``WriteConflictError`` where another writer was faster: what is missing may be claimed by it."""
-    now = repository.virtual_cluster(virtual_cluster_id)
+    now = read.virtual_cluster(virtual_cluster_id)
     if now is not None and (stored is None or now.revision != stored.revision):
         raise WriteConflictError([Put(now, was=stored)])
 
@@ -215,27 +212,27 @@ def _insufficient(one: VirtualCluster, short: Mapping[str, int], reason: str) ->
     return InsufficientNodes(msg, replicaSetsToRecommend=recommended, missing=dict(short))
 
 
-def _record_pending(repository: Repository, clock: Clock, one: VirtualCluster) -> None:
+def _record_pending(store: Store, one: VirtualCluster) -> None:
     """Write what a launch for it has not written yet: an action takes hold of nodes that are on record."""
     launching = {operation_of(node_id) for ids in one.pending_ids().values() for node_id in ids}
-    for operation in map(repository.operation, sorted(launching)):
+    for operation in map(store.read.operation, sorted(launching)):
         if operation is not None:
-            record_missing_nodes(repository, clock, operation)
+            record_missing_nodes(store, operation)
 
 
-def _held(repository: Repository, one: VirtualCluster, ids: Collection[str]) -> list[Node]:
+def _held(read: Reads, one: VirtualCluster, ids: Collection[str]) -> list[Node]:
     """Those of these nodes that exist and name the virtual cluster."""
-    nodes = repository.nodes_by_id(one.cluster, ids) if ids else ()
+    nodes = read.nodes_by_id(one.cluster, ids) if ids else ()
     return [node for node in nodes if one.is_claimant_of(node)]
 
 
-def _was_deleted(repository: Repository, virtual_cluster_id: str, expected: int | None) -> bool:
+def _was_deleted(read: Reads, virtual_cluster_id: str, expected: int | None) -> bool:
     """Whether a write that is based on a revision means one that was deleted, rather than an id never used.
 
     Its history outlives its tombstone. A create that meets neither is committed only if there is still
     neither a virtual cluster nor a tombstone.
     """
-    return bool(expected) and bool(repository.virtual_cluster_changes(virtual_cluster_id, 1))
+    return bool(expected) and bool(read.virtual_cluster_changes(virtual_cluster_id, 1))
 
 
 def _require_revision(virtual_cluster_id: str, current: VirtualCluster | None, expected: int | None) -> None:
@@ -260,7 +257,6 @@ def _wish(
         return VirtualCluster(
             id=request.virtual_cluster_id,
             cluster=request.cluster or default_cluster,
-            revision=0,
             uid=stored.uid if stored else new_uid(),
             allocation_mode=request.mode or AllocationMode.MIXED,
             replica_sets=replica_sets,
@@ -277,8 +273,8 @@ def _wish(
     return replace(stored, replica_sets=replica_sets, provision=request.provision)
 
 
-def _require_node_types(repository: Repository, wish: VirtualCluster) -> Cluster:
-    cluster = require_cluster(repository, wish.cluster)
+def _require_node_types(read: Reads, wish: VirtualCluster) -> Cluster:
+    cluster = require_cluster(read, wish.cluster)
     known = cluster.definition.node_types()
     # A node type that the definition has lost since can still be given back, by leaving it out.
     unknown = sorted(name for name in wish.replica_sets if name not in known)

@@ -30,6 +30,7 @@ from paddock.ports.repository import (
     Delete,
     Put,
     WriteConflictError,
+    require_raised_revisions,
 )
 
 if TYPE_CHECKING:
@@ -62,6 +63,8 @@ class DynamoDbRepository:
     again for as long as ``backoff`` says, a transaction under the token that it had.
     """
 
+    max_writes = MAX_WRITES
+
     def __init__(self, client: DynamoDBClient, table_name: str, backoff: Backoff | None = None) -> None:
         self._client = client
         self._table = table_name
@@ -69,6 +72,7 @@ class DynamoDbRepository:
 
     def commit(self, *writes: Write) -> None:
         """See ``Repository.commit``."""
+        require_raised_revisions(writes)
         items: Any = [self._transact_item(write) for write in writes]
         token = uuid4().hex
 
@@ -90,7 +94,7 @@ class DynamoDbRepository:
 
     def fits(self, *writes: Write) -> bool:
         """See ``Repository.fits``."""
-        if len(writes) > MAX_WRITES:
+        if len(writes) > self.max_writes:
             return False
         size = sum(bytes_of(to_item(write.record)) for write in writes if isinstance(write, Put))
         return size <= MAX_TRANSACTION_BYTES

@@ -8,11 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.errors import ComputeThrottled, ComputeUnavailable
-from paddock.model.identity import derived_operation_id, next_revision
+from paddock.model.identity import derived_operation_id
 from paddock.model.node import NodeStatus, TargetState
 from paddock.model.operation import ENDING, LAUNCHING, Action, OperationState
 from paddock.ports.repository import Put, WriteConflictError
-from paddock.service.contention import commit_each, until_won
 from paddock.service.goals import goal_of, is_at_goal, is_led_elsewhere, is_on_its_way, is_overtaken
 from paddock.service.healing import heal, heal_unmet
 from paddock.service.manage_nodes import begin_forced
@@ -29,10 +28,10 @@ if TYPE_CHECKING:
 
     from paddock.model.node import Node
     from paddock.model.operation import Operation
-    from paddock.ports.clock import Clock
     from paddock.ports.compute import Compute
-    from paddock.ports.repository import Repository
+    from paddock.ports.repository import Reads
     from paddock.ports.workflows import Workflows
+    from paddock.service.store import Store
 
 # Their message says how they came to be so.
 _TELLING = frozenset({NodeStatus.FAILED, NodeStatus.DEALLOCATED})
@@ -43,10 +42,9 @@ _OVERTAKEN = "a later operation has taken hold of the node"
 
 
 def finish(
-    repository: Repository,
+    store: Store,
     compute: Compute,
     workflows: Workflows,
-    clock: Clock,
     operation_id: str,
     polls: int,
 ) -> Outcome:
@@ -58,60 +56,58 @@ def finish(
     is busy. Virtual clusters that nodes were launched for get them, and look further if there are too few;
     nodes of theirs that failed are removed, since nobody asked for them by name.
     """
-    operation = repository.operation(operation_id)
+    operation = store.read.operation(operation_id)
     if operation is None or not operation.is_running:
         return Outcome(Next.DONE)
     if operation.action is Action.CREATE:
-        record_missing_nodes(repository, clock, operation)
-    nodes = nodes_of(repository, operation)
-    if clock.now() < operation.deadline and any(is_on_its_way(node, operation) for node in nodes):
+        record_missing_nodes(store, operation)
+    nodes = nodes_of(store.read, operation)
+    if store.now() < operation.deadline and any(is_on_its_way(node, operation) for node in nodes):
         # Another operation has taken hold of one since the last poll, and brings it there once more.
         return wait(polls)
     orphans = 0
     try:
         if operation.action in LAUNCHING:
-            if operation.batch is not None and clock.now() < operation.deadline + UNSEEN_GRACE_NS:
+            if operation.batch is not None and store.now() < operation.deadline + UNSEEN_GRACE_NS:
                 # A launch call was not answered: what it launched must have time to come into sight.
                 return wait(polls)
-            errors, orphans = _finish_launching(repository, compute, workflows, clock, operation, nodes)
+            errors, orphans = _finish_launching(store, compute, workflows, operation, nodes)
         elif operation.action in ENDING:
-            errors = _finish_ending(repository, clock, operation)
+            errors = _finish_ending(store, operation)
         else:
-            errors = _reasons(repository, operation, nodes)
+            errors = _reasons(store.read, operation, nodes)
     except (ComputeThrottled, ComputeUnavailable):
         return wait(polls)
-    _end(repository, clock, operation, errors)
-    _heal(repository, workflows, clock, operation, errors)
+    _end(store, operation, errors)
+    _heal(store, workflows, operation, errors)
     # The last thing to do: whatever is wrong with a group must not keep an operation from its end.
     with suppress(ComputeThrottled, ComputeUnavailable):
-        delete_empty_groups(repository, compute, clock, operation.cluster)
+        delete_empty_groups(store, compute, operation.cluster)
     return Outcome(Next.DONE, orphans=orphans)
 
 
 def _heal(
-    repository: Repository,
+    store: Store,
     workflows: Workflows,
-    clock: Clock,
     operation: Operation,
     errors: Collection[str],
 ) -> None:
     """Let virtual clusters have what the operation launched for them, or what it has made room for."""
     if names := sorted(operation.virtual_clusters()):
         for name in names:
-            heal(repository, workflows, clock, name)
-        failures = repository.nodes_by_id(operation.cluster, errors) if errors else ()
+            heal(store, workflows, name)
+        failures = store.read.nodes_by_id(operation.cluster, errors) if errors else ()
         # Whoever has started one since knows it, and waits for it.
         unknown = [node.id for node in failures if node.managed_by == operation.id]
-        forget_failed(repository, clock, operation.cluster, unknown)
+        forget_failed(store, operation.cluster, unknown)
     if operation.action in ENDING:
-        heal_unmet(repository, workflows, clock, operation.cluster)
+        heal_unmet(store, workflows, operation.cluster)
 
 
 def _finish_launching(
-    repository: Repository,
+    store: Store,
     compute: Compute,
     workflows: Workflows,
-    clock: Clock,
     operation: Operation,
     nodes: Sequence[Node],
 ) -> tuple[dict[str, str], int]:
@@ -119,31 +115,28 @@ def _finish_launching(
     unlaunched = [node.id for node in _unfinished(nodes, operation) if not node.instance_ids]
     if unlaunched:
         release_nodes(
-            repository,
-            clock,
+            store,
             operation.cluster,
             unlaunched,
-            lambda node: (
-                node if node.instance_ids or not node.is_wanted else failed(node, _LATE, clock.now())
-            ),
+            lambda node: node if node.instance_ids or not node.is_wanted else failed(node, _LATE),
         )
-        nodes = nodes_of(repository, operation)
-    abandoned = _abandon(repository, workflows, clock, operation, nodes)
+        nodes = nodes_of(store.read, operation)
+    abandoned = _abandon(store, workflows, operation, nodes)
     if abandoned:
-        nodes = nodes_of(repository, operation)
+        nodes = nodes_of(store.read, operation)
     orphans = _end_orphans(compute, operation, nodes)
-    return _reasons(repository, operation, nodes) | dict.fromkeys(abandoned, _LATE), orphans
+    return _reasons(store.read, operation, nodes) | dict.fromkeys(abandoned, _LATE), orphans
 
 
-def _reasons(repository: Repository, operation: Operation, nodes: Sequence[Node]) -> dict[str, str]:
+def _reasons(read: Reads, operation: Operation, nodes: Sequence[Node]) -> dict[str, str]:
     """Why nodes are not where the operation wants them, by node; these are its nodes that exist.
 
     A node that a later operation leads elsewhere is that one's, unless Paddock itself gave it up.
     """
     led_elsewhere = [node for node in nodes if is_led_elsewhere(node, operation)]
     leaders = {node.id: _leader(node, operation) for node in led_elsewhere}
-    found = {one: repository.operation(one) for one in set(leaders.values())}
-    reasons = _given_up_by_others(repository, operation, nodes)
+    found = {one: read.operation(one) for one in set(leaders.values())}
+    reasons = _given_up_by_others(read, operation, nodes)
     for node in nodes:
         if is_at_goal(node, operation):
             continue
@@ -178,14 +171,12 @@ def _why_not(node: Node, operation: Operation) -> str:
     return _STILL_THERE if operation.action in ENDING else _LATE
 
 
-def _given_up_by_others(
-    repository: Repository, operation: Operation, nodes: Sequence[Node]
-) -> dict[str, str]:
+def _given_up_by_others(read: Reads, operation: Operation, nodes: Sequence[Node]) -> dict[str, str]:
     """Reasons of nodes that are gone since another operation, which launched them, gave them up."""
     if not operation.awaited:
         return {}
     gone = set(operation.ids()) - {node.id for node in nodes}
-    ended = [repository.operation(derived_operation_id(one, Action.TERMINATE)) for one in operation.awaited]
+    ended = [read.operation(derived_operation_id(one, Action.TERMINATE)) for one in operation.awaited]
     given_up = {identity for one in ended if one is not None for identity in one.ids()}
     return dict.fromkeys(gone & given_up, _LATE)
 
@@ -195,9 +186,8 @@ def _unfinished(nodes: Sequence[Node], operation: Operation) -> list[Node]:
 
 
 def _abandon(
-    repository: Repository,
+    store: Store,
     workflows: Workflows,
-    clock: Clock,
     operation: Operation,
     nodes: Sequence[Node],
 ) -> list[str]:
@@ -208,9 +198,9 @@ def _abandon(
     stuck = _unfinished(nodes, operation)
     stopped = [node for node in stuck if _was_stopped(node)]
     launched = [node for node in stuck if not _was_stopped(node)]
-    abandoned = _clean_up(repository, workflows, clock, operation, Action.TERMINATE, launched)
+    abandoned = _clean_up(store, workflows, operation, Action.TERMINATE, launched)
     if operation.action is Action.START:
-        abandoned += _clean_up(repository, workflows, clock, operation, Action.DEALLOCATE, stopped)
+        abandoned += _clean_up(store, workflows, operation, Action.DEALLOCATE, stopped)
     return abandoned
 
 
@@ -220,21 +210,20 @@ def _was_stopped(node: Node) -> bool:
 
 
 def _clean_up(
-    repository: Repository,
+    store: Store,
     workflows: Workflows,
-    clock: Clock,
     operation: Operation,
     action: Action,
     nodes: Sequence[Node],
 ) -> list[str]:
     """Start the operation that cleans up after this one, and has an id that follows; answers its nodes."""
     identity = derived_operation_id(operation.id, action)
-    earlier = repository.operation(identity)
+    earlier = store.read.operation(identity)
     if earlier is not None:
         # Where its start was lost in a crash, the reconciler starts it, with a deadline of its own.
         return earlier.ids()
     if nodes:
-        begin_forced(repository, workflows, clock, identity, action, nodes, _LATE)
+        begin_forced(store, workflows, identity, action, nodes, _LATE)
     return [node.id for node in nodes]
 
 
@@ -246,40 +235,38 @@ def _end_orphans(compute: Compute, operation: Operation, nodes: Sequence[Node]) 
     return end_instances(compute, orphans, operation_id=operation.id)
 
 
-def _finish_ending(repository: Repository, clock: Clock, operation: Operation) -> dict[str, str]:
+def _finish_ending(store: Store, operation: Operation) -> dict[str, str]:
     """What is left goes on existing, and counting: it can be ended again, or goes on running.
 
     A node that another operation has taken hold of since is that one's to write.
     """
 
     def attempt() -> dict[str, str]:
-        nodes = nodes_of(repository, operation)
-        errors = _reasons(repository, operation, nodes)
+        nodes = nodes_of(store.read, operation)
+        errors = _reasons(store.read, operation, nodes)
         mine = [node for node in nodes if node.id in errors and node.managed_by == operation.id]
-        after = [(node, _given_up(node, errors[node.id], clock.now())) for node in mine]
+        after = [(node, _given_up(node, errors[node.id])) for node in mine]
         writes = [Put(new, was=node) for node, new in after if new is not node]
-        if conflicts := commit_each(repository, writes):
+        if conflicts := store.commit_each(writes).conflicts:
             raise WriteConflictError(conflicts)
         return errors
 
-    return until_won(clock, attempt)
+    return store.retry_on_conflict(attempt)
 
 
-def _given_up(node: Node, reason: str, now: int) -> Node:
+def _given_up(node: Node, reason: str) -> Node:
     """The node, whose instance would not end or stop."""
     if is_to_end(node) and node.status is not NodeStatus.FAILED:
-        return replace(failed(node, reason, now), counted=node.counted)
+        return replace(failed(node, reason), counted=node.counted)
     if node.target_state is TargetState.DEALLOCATED:
-        revision = next_revision(now, node.revision)
-        return replace(node, revision=revision, target_state=TargetState.STARTED, status_message=reason)
+        return replace(node, target_state=TargetState.STARTED, status_message=reason)
     return node
 
 
-def _end(repository: Repository, clock: Clock, operation: Operation, errors: dict[str, str]) -> None:
-    now = clock.now()
+def _end(store: Store, operation: Operation, errors: dict[str, str]) -> None:
+    now = store.now()
     after = replace(
         operation,
-        revision=next_revision(now, operation.revision),
         state=_state(operation.total, len(errors)),
         finish_time=now,
         batch=None,
@@ -290,7 +277,7 @@ def _end(repository: Repository, clock: Clock, operation: Operation, errors: dic
         errors={},
         error=_summary(errors),
     )
-    repository.commit(Put(after, was=operation))
+    store.commit(Put(after, was=operation))
 
 
 def _state(total: int, failures: int) -> OperationState:

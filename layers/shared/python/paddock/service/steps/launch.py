@@ -9,17 +9,15 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.errors import ComputeThrottled, ComputeUnavailable, LaunchRefused
-from paddock.model.identity import next_revision
 from paddock.model.node import NodeStatus
 from paddock.model.operation import DEADLINE_NS, SECOND_NS, Action, LaunchBatch
 from paddock.model.pace import DEFAULT_RATES, Bucket, Pace
 from paddock.model.places import places_of
 from paddock.ports.compute import InstanceState, LaunchRequest, LaunchResult, Refusal, RefusalKind
 from paddock.ports.repository import Put, WriteConflictError
-from paddock.service.contention import commit_each, until_won
 from paddock.service.manage_nodes import prepare
 from paddock.service.observation import UNSEEN_GRACE_NS, stopped
-from paddock.service.pacing import Paced, paced, put_pace, seconds_until
+from paddock.service.pacing import Paced, paced, seconds_until
 from paddock.service.placement_groups import cloud_placement_group
 from paddock.service.read_nodes import nodes_of, some_nodes_of
 from paddock.service.recording import record_missing_nodes
@@ -33,9 +31,9 @@ if TYPE_CHECKING:
     from paddock.model.node import Node
     from paddock.model.operation import Operation
     from paddock.model.pace import Rate, Rates
-    from paddock.ports.clock import Clock
     from paddock.ports.compute import Compute
-    from paddock.ports.repository import Repository
+    from paddock.ports.repository import Reads
+    from paddock.service.store import Store
 
 # Well below the 1,000 of an instant fleet, so that a task has time to record what it launched.
 BATCH_SIZE = 500
@@ -43,9 +41,8 @@ _STARTED = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
 
 
 def launch(
-    repository: Repository,
+    store: Store,
     compute: Compute,
-    clock: Clock,
     operation_id: str,
     polls: int,
     rates: Rates = DEFAULT_RATES,
@@ -57,49 +54,49 @@ def launch(
     their next bucket, which is another batch; with none left they are Failed, and their limits given back.
     Throttled, they are asked for again after a wait. Once the deadline has passed nothing more is launched.
     """
-    operation = repository.operation(operation_id)
+    operation = store.read.operation(operation_id)
     if operation is None or not operation.is_running:
         return Outcome(Next.DONE)
-    if clock.now() >= operation.deadline:
+    if store.now() >= operation.deadline:
         return Outcome(Next.FINISH)
     try:
-        operation, seconds = _with_batch(repository, compute, clock, operation, polls, rates)
+        operation, seconds = _with_batch(store, compute, operation, polls, rates)
         batch = operation.batch
         if batch is None or seconds:
             return wait_for(seconds) if seconds else wait(polls)
-        result = _call(compute, operation, batch, clock.now())
+        result = _call(compute, operation, batch, store.now())
     except (ComputeThrottled, ComputeUnavailable):
         # A batch stays open; the same call is made again after the wait.
         return wait(polls)
-    left = _assign(repository, clock, operation, batch, result)
+    left = _assign(store, operation, batch, result)
     is_throttled = bool(left) and result.shortage is RefusalKind.THROTTLED
     operation = replace(operation, throttled=is_throttled and not result.instance_ids)
-    operation = _close_batch(repository, clock, operation, batch, left, rates, is_throttled=is_throttled)
+    operation = _close_batch(store, operation, batch, left, rates, is_throttled=is_throttled)
     more = operation.launched_to < operation.total and not is_throttled
     return Outcome(Next.LAUNCH) if more else wait(polls)
 
 
 def _with_batch(
-    repository: Repository, compute: Compute, clock: Clock, operation: Operation, polls: int, rates: Rates
+    store: Store, compute: Compute, operation: Operation, polls: int, rates: Rates
 ) -> tuple[Operation, int]:
     """The operation with its open batch or its next one, if there is any, and the seconds until its turn."""
     if operation.batch is None:
         found: Sequence[Node] = ()
         errors = dict(operation.errors)
         if operation.action is Action.CREATE:
-            found = record_missing_nodes(repository, clock, operation)
+            found = record_missing_nodes(store, operation)
         else:
-            errors |= prepare(repository, clock, operation)
-        used, touched = _use_instances(repository, compute, clock, operation, errors, polls, rates)
+            errors |= prepare(store, operation)
+        used, touched = _use_instances(store, compute, operation, errors, polls, rates)
         operation = operation.with_errors({**errors, **used.refused})
         if used.left:
-            turn = clock.now() + used.wait_seconds * SECOND_NS
+            turn = store.now() + used.wait_seconds * SECOND_NS
             if touched:
                 operation = _extended(operation, turn, rates[Bucket.START], used.left)
-            return _save(repository, clock, operation, operation), used.wait_seconds
-        operation = _open_batch(repository, clock, operation, rates, found)
+            return _save(store, operation, operation), used.wait_seconds
+        operation = _open_batch(store, operation, rates, found)
     turn = operation.batch.not_before if operation.batch else 0
-    return operation, seconds_until(turn, clock.now())
+    return operation, seconds_until(turn, store.now())
 
 
 def _call(compute: Compute, operation: Operation, batch: LaunchBatch, now: int) -> LaunchResult:
@@ -119,9 +116,8 @@ def _call(compute: Compute, operation: Operation, batch: LaunchBatch, now: int) 
 
 
 def _use_instances(
-    repository: Repository,
+    store: Store,
     compute: Compute,
-    clock: Clock,
     operation: Operation,
     refused: Collection[str],
     polls: int,
@@ -135,7 +131,7 @@ def _use_instances(
         return Paced({}), False
     nodes = [
         node
-        for node in nodes_of(repository, operation)
+        for node in nodes_of(store.read, operation)
         if node.id not in refused and _is_held(node, operation)
     ]
     by_instance = {node.instance_id: node.id for node in nodes if node.instance_id}
@@ -147,15 +143,14 @@ def _use_instances(
             # Those that have started already would use up what the others need.
             seen = compute.describe(ids)
             ids = [one for one in ids if one not in seen or seen[one].state not in _STARTED]
-        done = paced(repository, clock, rates, Bucket.START, ids, compute.start)
+        done = paced(store, rates, Bucket.START, ids, compute.start)
     errors = {by_instance[one]: reason for one, reason in done.refused.items()}
     if operation.action is Action.START:
         release_nodes(
-            repository,
-            clock,
+            store,
             operation.cluster,
             errors.keys(),
-            lambda node: stopped(node, errors[node.id], clock.now()) if _is_held(node, operation) else node,
+            lambda node: stopped(node, errors[node.id]) if _is_held(node, operation) else node,
         )
     return replace(done, refused=errors), done.left < len(ids)
 
@@ -170,9 +165,7 @@ def _is_held(node: Node, operation: Operation) -> bool:
     return node.launcher == operation.id and node.status is NodeStatus.PREPARING and node.is_wanted
 
 
-def _open_batch(
-    repository: Repository, clock: Clock, operation: Operation, rates: Rates, found: Sequence[Node]
-) -> Operation:
+def _open_batch(store: Store, operation: Operation, rates: Rates, found: Sequence[Node]) -> Operation:
     """Write down the next run of nodes that are wanted, alike and not launched; or that none are left.
 
     As many as the token bucket has for them now, or else a portion that has to wait for its turn. The
@@ -180,12 +173,12 @@ def _open_batch(
     throttles at its turn does not go on for ever. ``found`` are all of its nodes, if they were just read.
     """
     rate = rates[Bucket.LAUNCH]
-    room = (repository.pace() or Pace(revision=0)).room(Bucket.LAUNCH, rate, clock.now())
-    run = _next_run(repository, operation, min(BATCH_SIZE, max(rate.portion, room)), found)
+    room = (store.read.pace() or Pace()).room(Bucket.LAUNCH, rate, store.now())
+    run = _next_run(store.read, operation, min(BATCH_SIZE, max(rate.portion, room)), found)
     if run is None:
-        return _save(repository, clock, operation, operation)
+        return _save(store, operation, operation)
     if not run:
-        return _save(repository, clock, operation, replace(operation, launched_to=operation.total))
+        return _save(store, operation, replace(operation, launched_to=operation.total))
     place, first = run[0]
 
     def open_batch(pace: Pace, now: int) -> tuple[Operation, Pace]:
@@ -208,7 +201,7 @@ def _open_batch(
             opened = _extended(opened, turn, rate, operation.total - (place - 1) - count)
         return opened, pace.taken(Bucket.LAUNCH, rate, count, now)
 
-    return _save_paced(repository, clock, operation, open_batch)
+    return _save_paced(store, operation, open_batch)
 
 
 def _extended(operation: Operation, turn: int, rate: Rate, rest: int) -> Operation:
@@ -218,7 +211,7 @@ def _extended(operation: Operation, turn: int, rate: Rate, rest: int) -> Operati
 
 
 def _next_run(
-    repository: Repository, operation: Operation, portion: int, found: Sequence[Node]
+    read: Reads, operation: Operation, portion: int, found: Sequence[Node]
 ) -> list[tuple[int, Node]] | None:
     """The next nodes that can be asked for in one call, by place: following each other, and launched alike.
 
@@ -228,7 +221,7 @@ def _next_run(
     ids = operation.ids()
     run: list[tuple[int, Node]] = []
     for begin in range(operation.launched_to, operation.total, portion):
-        some = found or some_nodes_of(repository, operation, begin, portion)
+        some = found or some_nodes_of(read, operation, begin, portion)
         known = {node.id: node for node in some}
         for place, identity in enumerate(ids[begin : begin + portion], start=begin + 1):
             node = known.get(identity)
@@ -275,9 +268,7 @@ def _launch_request(operation: Operation, batch: LaunchBatch) -> LaunchRequest:
     )
 
 
-def _assign(
-    repository: Repository, clock: Clock, operation: Operation, batch: LaunchBatch, result: LaunchResult
-) -> list[str]:
+def _assign(store: Store, operation: Operation, batch: LaunchBatch, result: LaunchResult) -> list[str]:
     """Give the i-th instance to the i-th node of the batch; settles those that are left without one.
 
     A node that does not count was given up while the call took its time; its instance is an orphan.
@@ -290,27 +281,26 @@ def _assign(
 
     def attempt() -> list[str]:
         told = len(instances) if result.is_told else batch.count
-        nodes = some_nodes_of(repository, operation, batch.first - 1, told)
+        nodes = some_nodes_of(store.read, operation, batch.first - 1, told)
         held = {node.instance_id for node in nodes}
         without = [node for node in nodes if not node.instance_id and node.id in instances]
         writes = [
-            Put(_launched(node, instances[node.id], clock.now()), was=node)
+            Put(_launched(node, instances[node.id], store.now()), was=node)
             for node in without
             if node.launcher == operation.id and node.counted and instances[node.id] not in held
         ]
-        if conflicts := commit_each(repository, writes):
+        if conflicts := store.commit_each(writes).conflicts:
             raise WriteConflictError(conflicts)
         return [node.id for node in without if instances[node.id] in held]
 
-    left = [*until_won(clock, attempt), *ids[len(instances) :]]
-    settle_shortage(repository, clock, operation, batch, left, result)
+    left = [*store.retry_on_conflict(attempt), *ids[len(instances) :]]
+    settle_shortage(store, operation, batch, left, result)
     return left
 
 
 def _launched(node: Node, instance_id: str, now: int) -> Node:
     return replace(
         node,
-        revision=next_revision(now, node.revision),
         instance_id=instance_id,
         launched_at=now,
         status=NodeStatus.PREPARING if node.is_wanted else node.status,
@@ -320,8 +310,7 @@ def _launched(node: Node, instance_id: str, now: int) -> Node:
 
 
 def _close_batch(
-    repository: Repository,
-    clock: Clock,
+    store: Store,
     operation: Operation,
     batch: LaunchBatch,
     left: Sequence[str],
@@ -332,13 +321,13 @@ def _close_batch(
     """Pass the batch; but not beyond its launched nodes where any of the others is still to be launched."""
     rate = rates[Bucket.LAUNCH]
     last = batch.first + batch.count - 1
-    nodes = repository.nodes_by_id(operation.cluster, left) if left else ()
+    nodes = store.read.nodes_by_id(operation.cluster, left) if left else ()
     if waiting := {node.id for node in nodes if is_waiting(node)}:
         places = enumerate(operation.ids()[batch.first - 1 :], start=batch.first)
         last = next(place for place, identity in places if identity in waiting) - 1
     closed = replace(operation, batch=None, launched_to=last)
     if not left:
-        return _save(repository, clock, operation, closed)
+        return _save(store, operation, closed)
 
     def close(pace: Pace, now: int) -> tuple[Operation, Pace]:
         # EC2 counts what it launches; and where it throttles, it is its own bucket that counts.
@@ -346,44 +335,41 @@ def _close_batch(
             return closed, pace.emptied(Bucket.LAUNCH, rate, now)
         return closed, pace.taken(Bucket.LAUNCH, rate, -len(left), now)
 
-    return _save_paced(repository, clock, operation, close)
+    return _save_paced(store, operation, close)
 
 
 def _save_paced(
-    repository: Repository,
-    clock: Clock,
+    store: Store,
     before: Operation,
     decide: Callable[[Pace, int], tuple[Operation, Pace]],
 ) -> Operation:
     """Like ``_save``, together with the token bucket, from which other operations take as well."""
 
     def attempt() -> Operation | WriteConflictError:
-        stored, now = repository.pace(), clock.now()
-        after, pace = decide(stored or Pace(revision=0), now)
-        after = _stamped(before, after, now)
+        stored, now = store.read.pace(), store.now()
+        after, pace = decide(stored or Pace(), now)
+        after = _recorded(after)
         put = Put(after, was=before)
         try:
-            repository.commit(put, put_pace(pace, stored, now))
+            written = store.commit(put, Put(pace, was=stored))
         except WriteConflictError as conflict:
             if put in conflict.writes:
                 return conflict
             raise
-        return after
+        return written.stored(after)
 
-    saved = until_won(clock, attempt)
+    saved = store.retry_on_conflict(attempt)
     if isinstance(saved, WriteConflictError):
         raise saved
     return saved
 
 
-def _save(repository: Repository, clock: Clock, before: Operation, after: Operation) -> Operation:
+def _save(store: Store, before: Operation, after: Operation) -> Operation:
     """Write the operation. When another run was faster, this one fails and the task is tried again."""
-    after = _stamped(before, after, clock.now())
-    repository.commit(Put(after, was=before))
-    return after
+    after = _recorded(after)
+    return store.commit(Put(after, was=before)).stored(after)
 
 
-def _stamped(before: Operation, after: Operation, now: int) -> Operation:
+def _recorded(operation: Operation) -> Operation:
     """The operation as this task writes it: by then all nodes of a create are on record."""
-    recorded = before.action is Action.CREATE
-    return replace(after, recorded=recorded, revision=next_revision(now, before.revision))
+    return replace(operation, recorded=operation.action is Action.CREATE)

@@ -7,12 +7,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.errors import ComputeThrottled, ComputeUnavailable
-from paddock.model.identity import next_revision, node_index
+from paddock.model.identity import node_index
 from paddock.model.node import NodeStatus, TargetState
 from paddock.model.operation import ENDING, Action
 from paddock.ports.compute import InstanceState
 from paddock.ports.repository import Put, WriteConflictError
-from paddock.service.contention import commit_each
 from paddock.service.goals import is_led_there, is_on_its_way
 from paddock.service.healing import join
 from paddock.service.observation import deallocated, instance_of, is_gone, is_to_end, observed
@@ -27,9 +26,9 @@ if TYPE_CHECKING:
     from paddock.model.ledger import Ledger
     from paddock.model.node import Node
     from paddock.model.operation import Operation
-    from paddock.ports.clock import Clock
     from paddock.ports.compute import Compute, Instance
-    from paddock.ports.repository import Repository, Write
+    from paddock.ports.repository import Reads, Write
+    from paddock.service.store import Store
 
 # What has not come about is asked for again after this many polls.
 _POLLS_PER_CALL = 3
@@ -37,43 +36,43 @@ _POLLS_PER_CALL = 3
 _WORTH_A_MARK = 50
 
 
-def poll(repository: Repository, compute: Compute, clock: Clock, operation_id: str, polls: int) -> Outcome:
+def poll(store: Store, compute: Compute, operation_id: str, polls: int) -> Outcome:
     """Record what the cloud shows now, and say how to go on. Throttled, it only waits longer.
 
     Nodes that another operation brings to where this one wants them are waited for, and not written.
     Nodes that are Ready join the virtual cluster that they were launched for. Tags come last, and keep
     nothing of this from being done.
     """
-    operation = repository.operation(operation_id)
+    operation = store.read.operation(operation_id)
     if operation is None or not operation.is_running:
         return Outcome(Next.DONE)
-    if clock.now() >= operation.deadline:
+    if store.now() >= operation.deadline:
         return Outcome(Next.FINISH)
     try:
         if operation.action in ENDING:
-            return _poll_ending(repository, compute, clock, operation, polls)
-        outcome, looked_at, seen = _poll_launching(repository, compute, clock, operation, polls)
+            return _poll_ending(store, compute, operation, polls)
+        outcome, looked_at, seen = _poll_launching(store, compute, operation, polls)
     except (ComputeThrottled, ComputeUnavailable):
         return wait(polls)
     for name in sorted(operation.virtual_clusters()):
-        join(repository, clock, name)
-    tag_instances(compute, clock, looked_at, seen, TAGS_PER_POLL)
+        join(store, name)
+    tag_instances(compute, store.now, looked_at, seen, TAGS_PER_POLL)
     return outcome
 
 
 def _poll_launching(
-    repository: Repository, compute: Compute, clock: Clock, operation: Operation, polls: int
+    store: Store, compute: Compute, operation: Operation, polls: int
 ) -> tuple[Outcome, Sequence[Node], Mapping[str, Instance]]:
     """How to go on; and the nodes whose instances were looked at, with what was seen of these."""
-    every = _to_look_at(repository, operation)
+    every = _to_look_at(store.read, operation)
     nodes = [node for node in every if node.launcher == operation.id]
     awaited = {node.id for node in every if node.launcher != operation.id and is_on_its_way(node, operation)}
     starting = [node for node in nodes if node.status is NodeStatus.PREPARING and node.is_wanted]
     replaced = [node for node in nodes if node.replaced_instance_id and node.is_wanted]
     ids = [node.instance_id for node in starting] + [node.replaced_instance_id for node in replaced]
     seen = compute.describe(ids) if ids else {}
-    pending = _record(repository, clock, starting, seen)
-    if replaced and _record_replaced(repository, clock, replaced, seen):
+    pending = _record(store, starting, seen)
+    if replaced and _record_replaced(store, replaced, seen):
         unheard = any(_is_unheard(node, seen) for node in replaced)
         outcome = Outcome(Next.TERMINATE) if unheard else _again_or_wait(Next.TERMINATE, polls)
     elif operation.launched_to < operation.total:
@@ -84,33 +83,30 @@ def _poll_launching(
     else:
         outcome = wait(polls) if pending or awaited else Outcome(Next.FINISH)
     if operation.action is Action.CREATE and outcome.next is not Next.FINISH:
-        _mark_settled(repository, clock, operation, pending | awaited)
+        _mark_settled(store, operation, pending | awaited)
     return outcome, starting, seen
 
 
-def _to_look_at(repository: Repository, operation: Operation) -> Sequence[Node]:
+def _to_look_at(read: Reads, operation: Operation) -> Sequence[Node]:
     """The nodes that may have news. Of a create: those that are launched, and not seen to the end of it.
 
     While its nodes come up in turns, as fast as EC2 allows, these are not more than boot at one time.
     """
     if operation.action is not Action.CREATE:
-        return nodes_of(repository, operation)
+        return nodes_of(read, operation)
     # A launch task may have died after it gave the nodes of its batch their instances.
     batch = operation.batch
     last = batch.first + batch.count - 1 if batch is not None else operation.launched_to
-    return some_nodes_of(repository, operation, operation.settled_to, last - operation.settled_to)
+    return some_nodes_of(read, operation, operation.settled_to, last - operation.settled_to)
 
 
-def _mark_settled(
-    repository: Repository, clock: Clock, operation: Operation, unsettled: Collection[str]
-) -> None:
+def _mark_settled(store: Store, operation: Operation, unsettled: Collection[str]) -> None:
     """Write down up to where no node has to be looked at again, where that spares many reads."""
     settled_to = min([operation.launched_to, *(node_index(one) - 1 for one in unsettled)])
     if settled_to - operation.settled_to < _WORTH_A_MARK:
         return
-    revision = next_revision(clock.now(), operation.revision)
     with suppress(WriteConflictError):
-        repository.commit(Put(replace(operation, settled_to=settled_to, revision=revision), was=operation))
+        store.commit(Put(replace(operation, settled_to=settled_to), was=operation))
 
 
 def seen_state(node: Node, seen: Mapping[str, Instance]) -> InstanceState | None:
@@ -124,75 +120,67 @@ def _again_or_wait(again: Next, polls: int) -> Outcome:
     return Outcome(again) if polls % _POLLS_PER_CALL == _POLLS_PER_CALL - 1 else wait(polls)
 
 
-def _record(
-    repository: Repository, clock: Clock, nodes: Sequence[Node], seen: Mapping[str, Instance]
-) -> set[str]:
+def _record(store: Store, nodes: Sequence[Node], seen: Mapping[str, Instance]) -> set[str]:
     """Write down what is new about these nodes; answers which of them have to be looked at again."""
-    now = clock.now()
+    now = store.now()
     after = {node.id: observed(node, seen.get(node.instance_id), now) for node in nodes}
     lost = {identity for identity, node in after.items() if not node.counted}
     changed = [node for node in nodes if node.id not in lost and after[node.id] is not node]
     writes = [Put(after[node.id], was=node) for node in changed]
-    conflicts = commit_each(repository, writes)
+    conflicts = store.commit_each(writes).conflicts
     overtaken = {node.id for node, write in zip(changed, writes, strict=True) if write in conflicts}
     for cluster in {node.cluster for node in nodes}:
         release_nodes(
-            repository,
-            clock,
+            store,
             cluster,
             lost,
-            lambda node: observed(node, seen.get(node.instance_id), clock.now()) if node.is_wanted else node,
+            lambda node: observed(node, seen.get(node.instance_id), store.now()) if node.is_wanted else node,
         )
     pending = [node for node in after.values() if node.counted and node.status is NodeStatus.PREPARING]
     return overtaken.union(node.id for node in pending)
 
 
-def _record_replaced(
-    repository: Repository, clock: Clock, nodes: Sequence[Node], seen: Mapping[str, Instance]
-) -> bool:
+def _record_replaced(store: Store, nodes: Sequence[Node], seen: Mapping[str, Instance]) -> bool:
     """Let go of replaced instances that have ended; tells whether any has not."""
-    now = clock.now()
+    now = store.now()
     gone = {node.id for node in nodes if is_gone(node, seen.get(node.replaced_instance_id), now)}
 
     def settle(ledger: Ledger, current: Sequence[Node]) -> tuple[Ledger, list[Write]]:
         replaced = [node for node in current if node.replaced_instance_id]
-        writes: list[Write] = [Put(_without_replaced(node, clock.now()), was=node) for node in replaced]
-        return ledger, writes + usage_until(replaced, clock.now())
+        writes: list[Write] = [Put(_without_replaced(node), was=node) for node in replaced]
+        return ledger, writes + usage_until(replaced, store.now())
 
     for cluster in {node.cluster for node in nodes}:
-        settle_nodes(repository, clock, cluster, gone, settle)
+        settle_nodes(store, cluster, gone, settle)
     waiting = [node for node in nodes if node.id not in gone]
-    _record_sightings(repository, waiting, seen, now)
+    _record_sightings(store, waiting, seen, now)
     return bool(waiting)
 
 
-def _without_replaced(node: Node, now: int) -> Node:
-    revision = next_revision(now, node.revision)
-    return replace(node, revision=revision, replaced_instance_id="", launched_at=0, unseen_since=0)
+def _without_replaced(node: Node) -> Node:
+    return replace(node, replaced_instance_id="", launched_at=0, unseen_since=0)
 
 
-def _poll_ending(
-    repository: Repository, compute: Compute, clock: Clock, operation: Operation, polls: int
-) -> Outcome:
-    every = nodes_of(repository, operation)
+def _poll_ending(store: Store, compute: Compute, operation: Operation, polls: int) -> Outcome:
+    every = nodes_of(store.read, operation)
     nodes = [node for node in every if is_led_there(node, operation)]
     stopping = [node for node in nodes if node.target_state is TargetState.DEALLOCATED and node.counted]
     ending = [node for node in nodes if is_to_end(node)]
     ids = [instance_id for node in (*ending, *stopping) for instance_id in node.instance_ids]
     seen = compute.describe(ids) if ids else {}
-    now = clock.now()
+    now = store.now()
     gone = [node for node in ending if node.instance_ids and _has_ended(node, seen, now)]
-    gone += never_launched(repository, [node for node in ending if not node.instance_ids])
-    remove_nodes(repository, clock, operation.cluster, gone)
+    gone += never_launched(store.read, [node for node in ending if not node.instance_ids])
+    remove_nodes(store, operation.cluster, gone)
     gone_ids = {node.id for node in gone}
     left = [node for node in ending if node.id not in gone_ids]
-    _record_sightings(repository, [node for node in left if node.instance_ids], seen, now)
-    stops = _record_stopping(repository, clock, stopping, seen)
+    _record_sightings(store, [node for node in left if node.instance_ids], seen, now)
+    stops = _record_stopping(store, stopping, seen)
     if not left and not stops and not any(_is_untouched(node, operation) for node in every):
         return Outcome(Next.FINISH)
     unheard = [node for node in left if node.id not in operation.errors and _is_unheard(node, seen)]
     unheard += [node for node in stopping if seen_state(node, seen) is InstanceState.RUNNING]
-    if unheard and clock.now() >= operation.not_before:
+    if unheard and store.now() >= operation.not_before:
         return Outcome(Next.TERMINATE)
     return _again_or_wait(Next.TERMINATE, polls)
 
@@ -213,12 +201,10 @@ def _has_ended(node: Node, seen: Mapping[str, Instance], now: int) -> bool:
     return all(is_gone(node, seen.get(instance_id), now) for instance_id in node.instance_ids)
 
 
-def _record_sightings(
-    repository: Repository, nodes: Sequence[Node], seen: Mapping[str, Instance], now: int
-) -> None:
+def _record_sightings(store: Store, nodes: Sequence[Node], seen: Mapping[str, Instance], now: int) -> None:
     """Write down since when these nodes' instances have been out of sight, or that they are seen again."""
     after = [(node, _looked_for(node, seen, now)) for node in nodes]
-    commit_each(repository, [Put(new, was=node) for node, new in after if new is not node])
+    store.commit_each([Put(new, was=node) for node, new in after if new is not node])
 
 
 def _looked_for(node: Node, seen: Mapping[str, Instance], now: int) -> Node:
@@ -226,14 +212,12 @@ def _looked_for(node: Node, seen: Mapping[str, Instance], now: int) -> Node:
     since = 0 if any(one in seen for one in node.instance_ids) else node.unseen_since or now
     if since == node.unseen_since:
         return node
-    return replace(node, unseen_since=since, revision=next_revision(now, node.revision))
+    return replace(node, unseen_since=since)
 
 
-def _record_stopping(
-    repository: Repository, clock: Clock, nodes: Sequence[Node], seen: Mapping[str, Instance]
-) -> bool:
+def _record_stopping(store: Store, nodes: Sequence[Node], seen: Mapping[str, Instance]) -> bool:
     """Write down which nodes are Deallocated now, or lost their instance; tells whether any is neither."""
-    now = clock.now()
+    now = store.now()
     settled = {
         node.id
         for node in nodes
@@ -244,11 +228,11 @@ def _record_stopping(
         if node.target_state is not TargetState.DEALLOCATED:
             return node
         if seen_state(node, seen) is InstanceState.STOPPED:
-            return deallocated(node, clock.now())
-        return observed(node, seen.get(node.instance_id), clock.now())
+            return deallocated(node)
+        return observed(node, seen.get(node.instance_id), store.now())
 
     for cluster in {node.cluster for node in nodes}:
-        release_nodes(repository, clock, cluster, settled, settle)
+        release_nodes(store, cluster, settled, settle)
     waiting = [node for node in nodes if node.id not in settled]
-    _record_sightings(repository, waiting, seen, now)
+    _record_sightings(store, waiting, seen, now)
     return bool(waiting)

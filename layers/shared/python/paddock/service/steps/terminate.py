@@ -6,13 +6,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.errors import ComputeThrottled, ComputeUnavailable
-from paddock.model.identity import next_revision
 from paddock.model.node import NodeStatus, TargetState
 from paddock.model.operation import Action
 from paddock.model.pace import DEFAULT_RATES, Bucket
 from paddock.ports.compute import InstanceState
 from paddock.ports.repository import Put
-from paddock.service.contention import commit_each
 from paddock.service.goals import is_led_there
 from paddock.service.manage_nodes import prepare
 from paddock.service.observation import is_to_end
@@ -26,18 +24,16 @@ if TYPE_CHECKING:
     from paddock.model.node import Node
     from paddock.model.operation import Operation
     from paddock.model.pace import Rates
-    from paddock.ports.clock import Clock
     from paddock.ports.compute import Compute
-    from paddock.ports.repository import Repository
+    from paddock.service.store import Store
 
 
 _STOPPED = frozenset({InstanceState.STOPPING, InstanceState.STOPPED})
 
 
 def terminate(
-    repository: Repository,
+    store: Store,
     compute: Compute,
-    clock: Clock,
     operation_id: str,
     polls: int,
     rates: Rates = DEFAULT_RATES,
@@ -47,14 +43,14 @@ def terminate(
     As many at a time as EC2's rate allows; what has begun to end is not asked for again. Doing it twice is
     harmless. Reasons why an instance cannot be changed go on record with the operation.
     """
-    operation = repository.operation(operation_id)
+    operation = store.read.operation(operation_id)
     if operation is None or not operation.is_running:
         return Outcome(Next.DONE)
-    if clock.now() >= operation.deadline:
+    if store.now() >= operation.deadline:
         return Outcome(Next.FINISH)
-    errors = prepare(repository, clock, operation)
+    errors = prepare(store, operation)
     # Work that was given notice goes on until then.
-    every = nodes_of(repository, operation) if clock.now() >= operation.not_before else ()
+    every = nodes_of(store.read, operation) if store.now() >= operation.not_before else ()
     # What a later operation wants to be elsewhere is for that one to bring there, and in its time.
     nodes = [node for node in every if is_led_there(node, operation)]
     ending = {instance_id: node.id for node in nodes for instance_id in _to_end(node, operation)}
@@ -63,8 +59,8 @@ def terminate(
         seen = compute.describe([*ending, *stopping]) if polls and (ending or stopping) else {}
         to_end = [one for one in sorted(ending) if one not in seen or not seen[one].state.is_ending]
         to_stop = [one for one in sorted(stopping) if one not in seen or seen[one].state not in _STOPPED]
-        ended = paced(repository, clock, rates, Bucket.TERMINATE, to_end, compute.terminate)
-        stopped = paced(repository, clock, rates, Bucket.STOP, to_stop, compute.stop)
+        ended = paced(store, rates, Bucket.TERMINATE, to_end, compute.terminate)
+        stopped = paced(store, rates, Bucket.STOP, to_stop, compute.stop)
     except (ComputeThrottled, ComputeUnavailable):
         return wait(polls)
     refused = {**ended.refused, **stopped.refused}
@@ -74,10 +70,9 @@ def terminate(
         errors = {**errors, **operation.errors}
     after = operation.with_errors(errors)
     if after != operation:
-        after = replace(after, revision=next_revision(clock.now(), operation.revision))
-        repository.commit(Put(after, was=operation))
+        store.commit(Put(after, was=operation))
     if operation.action is Action.REIMAGE:
-        _keep(repository, clock, [node for node in nodes if refused.keys() & _replaced(node, operation)])
+        _keep(store, [node for node in nodes if refused.keys() & _replaced(node, operation)])
     turns = [one.wait_seconds for one in (ended, stopped) if one.left]
     return wait_for(min(turns)) if turns else wait(polls)
 
@@ -92,13 +87,11 @@ def _replaced(node: Node, operation: Operation) -> set[str]:
     return {node.replaced_instance_id} if replaces and node.replaced_instance_id else set()
 
 
-def _keep(repository: Repository, clock: Clock, nodes: Sequence[Node]) -> None:
+def _keep(store: Store, nodes: Sequence[Node]) -> None:
     """Let nodes keep the instances that the cloud will not end; the polls find their addresses again."""
-    now = clock.now()
     kept = [
         replace(
             node,
-            revision=next_revision(now, node.revision),
             status=NodeStatus.PREPARING,
             instance_id=node.replaced_instance_id,
             replaced_instance_id="",
@@ -106,7 +99,7 @@ def _keep(repository: Repository, clock: Clock, nodes: Sequence[Node]) -> None:
         for node in nodes
     ]
     # One that somebody else has changed meanwhile is asked for again.
-    commit_each(repository, [Put(after, was=node) for node, after in zip(nodes, kept, strict=True)])
+    store.commit_each([Put(after, was=node) for node, after in zip(nodes, kept, strict=True)])
 
 
 def _to_stop(node: Node) -> bool:
