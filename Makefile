@@ -5,6 +5,9 @@ PORT ?= 4566
 VENV := .venv
 BIN := $(VENV)/bin
 EXAMPLES ?= 5000
+WORKERS ?= 2
+# What shares a process of its own, as the integration tests do their stack, is one group, in one worker.
+TOGETHER = -q -n $(WORKERS) --dist loadgroup --durations 10
 SEED := $(or $(SEED),$(shell date +%s))
 # Another Python than the last time, or one that was updated, makes another environment.
 READY := $(VENV)/.requirements-$(shell $(PYTHON) -c 'import hashlib, sys; print(hashlib.sha256((sys.version + sys.base_prefix).encode()).hexdigest()[:12])' 2>/dev/null)
@@ -12,7 +15,7 @@ READY := $(VENV)/.requirements-$(shell $(PYTHON) -c 'import hashlib, sys; print(
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help local local-reset break logs sam-local test oracle explore soak torture bench bench-scale docs check format pins build clean
+.PHONY: help local local-reset break logs sam-local test unit oracle explore soak torture bench bench-scale docs check format pins build clean
 
 help:  ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -32,8 +35,11 @@ logs: $(READY)  ## Follow the log of `make local` (OPERATION=)
 sam-local: $(READY)  ## Build for `sam local` on this computer's processor, and print its commands
 	@exec $(BIN)/python -m tests.emulator.sam_local
 
-test: $(READY)  ## Run all tests
-	@exec $(BIN)/python -m pytest
+test: $(READY)  ## Run all tests (WORKERS=2)
+	@exec $(BIN)/python -m pytest $(TOGETHER)
+
+unit: $(READY)  ## Run the tests that need no deployed stack (WORKERS=2)
+	@exec $(BIN)/python -m pytest $(TOGETHER) tests/unit tests/contract
 
 oracle: $(READY)  ## Compare the stores of the tests with Amazon's DynamoDB Local (Java, npm)
 	@ORACLE_REQUIRED=1 exec $(BIN)/python -m pytest -q -k "oracle" tests/contract

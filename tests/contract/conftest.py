@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 # One connection for each thread of the concurrency tests.
 CONNECTIONS = 20
-left_out: list[str] = []
+WITH_STORES = {"test_dynamodb.py", "test_repository.py"}
+LEFT_OUT = "no DynamoDB Local: "
 
 
 @pytest.fixture(scope="module")
@@ -42,10 +43,9 @@ def oracle(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DynamoDBClient]
         with dynamodb_local.running(tmp_path_factory.mktemp("oracle")) as url:
             yield _client(url)
     except dynamodb_local.NotHereError as error:
-        left_out.append(str(error))
         if "ORACLE_REQUIRED" in os.environ:
             raise
-        pytest.skip(f"no DynamoDB Local: {error}")
+        pytest.skip(f"{LEFT_OUT}{error}")
 
 
 @pytest.fixture
@@ -56,8 +56,17 @@ def table(dynamodb: DynamoDBClient) -> str:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Say in one line that the contract did not run on DynamoDB Local, and why."""
-    for reason in left_out[:1]:
-        terminalreporter.line(f"paddock: the contract on DynamoDB Local was left out: {reason}")
+    reasons = [str(report.longrepr) for report in terminalreporter.stats.get("skipped", ())]
+    for reason in [one for one in reasons if LEFT_OUT in one][:1]:
+        why = reason.partition(LEFT_OUT)[2].rstrip("')")
+        terminalreporter.line(f"paddock: the contract on DynamoDB Local was left out: {why}")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run all that needs a store as a process of its own in one worker, so that each is started once."""
+    for item in items:
+        if item.path.name in WITH_STORES:
+            item.add_marker(pytest.mark.xdist_group("stores"))
 
 
 def _client(url: str) -> DynamoDBClient:

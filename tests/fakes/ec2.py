@@ -10,7 +10,6 @@ paged all the same.
 from __future__ import annotations
 
 import copy
-import ipaddress
 import json
 import re
 from collections import Counter
@@ -66,6 +65,7 @@ INSTANCES = {
 THROTTLED = ("RequestLimitExceeded", "Request limit exceeded.")
 ANY = "*"
 BY_HAND = "Client.UserInitiatedShutdown: User initiated shutdown"
+FIRST_ADDRESS = 10 << 24
 INTERRUPTED = "Server.SpotInstanceTermination: Spot instance termination"
 NOTICE_SECONDS = 120.0
 STATE_CHANGE = "EC2 Instance State-change Notification"
@@ -403,6 +403,26 @@ class FakeEc2:
             self._state = _State(asdict(self._initial), self._state.epoch, number=self._state.number)
             self.calls.clear()
             self.throttled.clear()
+
+    def alive(self) -> set[str]:
+        """Ids of the instances that run, or will."""
+        with self._lock:
+            return {id_ for id_ in self.existing() if self._state.instances[id_].stopped_at is None}
+
+    def existing(self) -> set[str]:
+        """Ids of the instances that nobody has ended, stopped ones included."""
+        with self._lock:
+            return {one.id for one in self._state.instances.values() if one.terminated_at is None}
+
+    def tagged(self, key: str) -> Counter[str]:
+        """How many instances there ever were, but for lost ones, by their value of a tag that each has."""
+        with self._lock:
+            return Counter(one.tags[key] for one in self._state.instances.values())
+
+    def groups(self) -> list[str]:
+        """The names of the placement groups."""
+        with self._lock:
+            return sorted(self._state.groups)
 
     def snapshot(self) -> Params:
         """All state as plain JSON data, for ``restore``."""
@@ -922,17 +942,18 @@ def _filters(asked: Params) -> Iterable[tuple[str, set[str]]]:
 
 def _filterable(record: _Instance, name: str, now: float) -> set[str]:
     """What a filter of that name compares with."""
-    if name.startswith("tag:"):
-        return {value for key, value in record.tags.items() if key == name.removeprefix("tag:")}
-    values = {
-        "client-token": {record.client_token},
-        "instance-id": {record.id},
-        "instance-state-name": {record.state(now)},
-        "tag-key": set(record.tags),
-    }
-    if name not in values:
-        raise Ec2Error("InvalidParameterValue", f"The filter '{name}' is invalid")
-    return values[name]
+    match name.partition(":"):
+        case "tag", ":", key:
+            return {record.tags[key]} if key in record.tags else set()
+        case "client-token", "", "":
+            return {record.client_token}
+        case "instance-id", "", "":
+            return {record.id}
+        case "instance-state-name", "", "":
+            return {record.state(now)}
+        case "tag-key", "", "":
+            return set(record.tags)
+    raise Ec2Error("InvalidParameterValue", f"The filter '{name}' is invalid")
 
 
 def _page(
@@ -982,7 +1003,7 @@ def _shape(record: _Instance, now: float) -> Params:
     if record.market == "spot":
         shape["InstanceLifecycle"] = "spot"
     if now >= record.addressed_at and state != "terminated":
-        address = str(ipaddress.IPv4Address("10.0.0.0") + record.number)
+        address = ".".join(str(byte) for byte in (FIRST_ADDRESS + record.number).to_bytes(4))
         shape["PrivateIpAddress"] = address
         shape["PrivateDnsName"] = f"ip-{address.replace('.', '-')}.ec2.internal"
     if record.reason and state in ("shutting-down", "terminated"):

@@ -53,8 +53,7 @@ def operations(world: World) -> list[Operation]:
 
 def launched(world: World) -> Counter[str]:
     """How many instances were ever launched for each operation, but for those that vanished."""
-    instances = world.ec2.snapshot()["instances"].values()
-    return Counter(one["tags"]["paddock:operation"] for one in instances)
+    return world.ec2.tagged("paddock:operation")
 
 
 def _all_nodes(world: World) -> list[Node]:
@@ -179,7 +178,7 @@ def _ledger(world: World, cluster: Cluster) -> Iterator[str]:
     )
     if ledger.placement_groups != groups:
         yield f"the ledger has the placement groups {ledger.placement_groups}, the nodes {dict(groups)}"
-    there = [name for name in world.ec2.snapshot()["groups"] if name.startswith(f"paddock/{cluster.name}/")]
+    there = [name for name in world.ec2.groups() if name.startswith(f"paddock/{cluster.name}/")]
     for lost in sorted(set(there) - {f"paddock/{cluster.name}/{key}" for key in groups}):
         yield f"placement group {lost} is left over"
     names = sorted(NameSet.from_document(ledger.names))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import astuple
+from dataclasses import fields
 from typing import TYPE_CHECKING
 
 from paddock.reconcile.run import Report
@@ -30,4 +30,5 @@ class FakeParts:
 
 def in_sum(reports: Iterable[Report]) -> Report:
     """What was done in all."""
-    return Report(*map(sum, zip(astuple(Report()), *map(astuple, reports), strict=True)))
+    each = list(reports)
+    return Report(**{field.name: sum(getattr(one, field.name) for one in each) for field in fields(Report)})

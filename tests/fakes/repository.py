@@ -45,13 +45,16 @@ class FakeRepository:
 
     def commit(self, *writes: Write) -> None:
         require_raised_revisions(writes)
+        items = {id(write): to_item(write.record) for write in writes if isinstance(write, Put)}
         written = {
-            id(write): from_item(type(write.record), to_item(write.record))
+            id(write): from_item(type(write.record), items[id(write)])
             for write in writes
             if isinstance(write, Put)
         }
         targets = [keys.key_of(write.record if isinstance(write, Put) else write.was) for write in writes]
-        if not writes or not self.fits(*writes) or len(set(targets)) < len(targets):
+        size = sum(map(bytes_of, items.values()))
+        fits = 0 < len(writes) <= MAX_WRITES and size <= MAX_TRANSACTION_BYTES
+        if not fits or len(set(targets)) < len(targets):
             msg = "a transaction writes 1 to 100 different records, and at most 4 MB"
             raise AssertionError(msg)
         for key in targets:

@@ -198,13 +198,11 @@ class World:
 
     def alive(self) -> set[str]:
         """Ids of the instances that run, or will."""
-        instances = self.ec2.snapshot()["instances"]
-        return {one for one in self.existing() if instances[one]["stopped_at"] is None}
+        return self.ec2.alive()
 
     def existing(self) -> set[str]:
         """Ids of the instances that have not ended, stopped ones included."""
-        instances = self.ec2.snapshot()["instances"]
-        return {one["id"] for one in instances.values() if one["terminated_at"] is None}
+        return self.ec2.existing()
 
     def step(self, name: str, operation_id: str, polls: int = 0) -> tuple[Next, int]:
         """One step of the workflow; answers what comes next, and after how many seconds."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from tests.emulator.client import Client
     from tests.emulator.stack import Stack
 
+HERE = Path(__file__).parent
 DL_QUOTA = {"L-6E869C2A": 192}
 
 
@@ -49,3 +51,10 @@ def base_url(stack: Stack) -> str:
 def client(stack: Stack) -> Client:
     """An HTTP client with the right credentials."""
     return stack.client
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run all of them in one worker, one after another: they share a stack, and its clock and faults."""
+    for item in items:
+        if HERE in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("stack"))

@@ -1,11 +1,10 @@
 """Crash before and after every call that leaves the process, then let time pass: nothing may be broken.
 
-Or let a call be throttled. In how many places this was tried is printed at the end.
+Or let a call be throttled. In how many places this was tried is told at the end of the run.
 """
 
 from __future__ import annotations
 
-import sys
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -764,13 +763,12 @@ class Tally:
         self.tried = self.violations = 0
 
 
-@pytest.fixture(scope="module")
-def tally(request: pytest.FixtureRequest) -> Iterator[Tally]:
+@pytest.fixture
+def tally(record_property: Callable[[str, object], None]) -> Iterator[Tally]:
     counted = Tally()
     yield counted
-    capture = request.config.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled():
-        sys.stdout.write(f"\ncrash points tried: {counted.tried}, violations: {counted.violations}\n")
+    record_property("crash points tried", counted.tried)
+    record_property("violations", counted.violations)
 
 
 @pytest.fixture(autouse=True)

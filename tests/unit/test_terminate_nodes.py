@@ -7,14 +7,12 @@ from typing import Any
 import pytest
 
 from paddock.errors import DuplicateRequest, NotFound
-from paddock.model.identity import new_operation_id, node_id
 from paddock.model.node import NodeStatus, TargetState
 from paddock.model.operation import Action, OperationState
 from paddock.model.requests import NodeManagementRequest
 from paddock.service.manage_nodes import NodeResult, manage_nodes
 from paddock.service.read_nodes import list_nodes
 from tests.fakes import invariants
-from tests.fakes.clock import START
 from tests.fakes.world import CLUSTER, World
 
 
@@ -92,7 +90,7 @@ def test_a_filter_is_one_selector_of_the_union() -> None:
     "selectors",
     [
         {"names": ["none", "ONDEMAND-1", "ondemand"]},
-        {"ids": ["ondemand-1", node_id(new_operation_id(START), 1)]},
+        {"ids": ["ondemand-1", "0193f60f-0600-7366-a025-c09747900001"]},
         {"hostnames": ["ip-10-0-0-0.ec2.internal"]},
         {"ids": [], "names": []},
         {"filter": 'Name === "none"'},
