@@ -53,7 +53,7 @@ class FakeRepository:
         }
         targets = [keys.key_of(write.record if isinstance(write, Put) else write.was) for write in writes]
         size = sum(map(bytes_of, items.values()))
-        fits = 0 < len(writes) <= MAX_WRITES and size <= MAX_TRANSACTION_BYTES
+        fits = 0 < len(writes) <= self.max_writes and size <= MAX_TRANSACTION_BYTES
         if not fits or len(set(targets)) < len(targets):
             msg = "a transaction writes 1 to 100 different records, and at most 4 MB"
             raise AssertionError(msg)
