@@ -15,7 +15,7 @@ READY := $(VENV)/.requirements-$(shell $(PYTHON) -c 'import hashlib, sys; print(
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help local local-reset break logs sam-local test unit oracle explore soak torture bench bench-scale docs check format pins build clean
+.PHONY: help local local-reset break logs sam-local test unit oracle explore soak torture bench bench-scale docs check format openapi pins build clean
 
 help:  ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -81,6 +81,9 @@ build: $(READY)  ## Build for AWS; `sam deploy --guided` comes next
 # Functions and the shared layer are deployed as they lie there.
 	@find functions layers/shared -name __pycache__ -prune -exec rm -r {} +
 	HOST_PYTHON=$(CURDIR)/$(BIN)/python $(BIN)/sam build
+
+openapi: $(READY)  ## Write the API's description, functions/api/openapi.json
+	@PYTHONPATH=layers/shared/python:functions:. exec $(BIN)/python -m tests.openapi
 
 pins: $(READY)  ## Resolve requirements-dev.in into requirements-dev.txt
 	@$(PYTHON) -m venv .local/pins && .local/pins/bin/pip install -qq uv

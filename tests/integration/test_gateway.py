@@ -33,6 +33,7 @@ PATHS = [
     "/virtual_clusters",
     "/virtual_clusters/none",
     "/virtual_clusters/none/history",
+    "/openapi.json",
 ]
 
 

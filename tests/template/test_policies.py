@@ -62,6 +62,7 @@ TABLE_ACTIONS = {
     "DeleteVirtualCluster": "GetItem BatchGetItem Query PutItem ConditionCheckItem",
     "Unmatched": "",
     "GetHealth": "",
+    "GetOpenApi": "",
     "Launch": "GetItem BatchGetItem Query PutItem ConditionCheckItem",
     "Terminate": "GetItem BatchGetItem PutItem ConditionCheckItem",
     "Poll": "GetItem BatchGetItem Query PutItem DeleteItem ConditionCheckItem",
@@ -70,8 +71,8 @@ TABLE_ACTIONS = {
     "ReconcilePart": "GetItem BatchGetItem Query PutItem DeleteItem ConditionCheckItem",
     "InstanceEvents": "GetItem BatchGetItem Query PutItem DeleteItem ConditionCheckItem",
 }
-# They reach nothing: one refuses, and the other is open to everybody.
-WITHOUT_A_POLICY = {"GetHealth", "Unmatched"}
+# They reach nothing: one refuses, one is open to everybody, and one answers a file.
+WITHOUT_A_POLICY = {"GetHealth", "GetOpenApi", "Unmatched"}
 READS = {"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"}
 # Who may do what concerns more than the table.
 EFFECTS = {

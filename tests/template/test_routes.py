@@ -41,6 +41,7 @@ ROUTES = {
     ("GET", "/virtual_clusters/{virtualCluster}/history"): "get_virtual_cluster_history",
     ("DELETE", "/virtual_clusters/{virtualCluster}"): "delete_virtual_cluster",
     ("GET", "/healthz"): "get_health",
+    ("GET", "/openapi.json"): "get_openapi",
 }
 # What API Gateway and SAM CLI take ANY for.
 ANY = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")

@@ -51,6 +51,7 @@ STORY: tuple[tuple[str, str, int | str], ...] = (
     # No node of the story has the instance that asks.
     ("api", "get_self", 404),
     ("api", "get_health", 200),
+    ("api", "get_openapi", 200),
 )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, model_validator
 from pydantic.alias_generators import to_camel
 
 # One cluster never holds more active nodes than this, whatever its definition says.
@@ -43,5 +43,9 @@ def _digits_as_int(value: Any) -> Any:
     return value
 
 
-Revision = Annotated[int, BeforeValidator(_digits_as_int), Field(ge=0, le=MAX_REVISION)]
+_Digits = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,16}$")]
+_RevisionNumber = Annotated[int, Field(ge=0, le=MAX_REVISION)]
+Revision = Annotated[
+    _RevisionNumber, BeforeValidator(_digits_as_int, json_schema_input_type=_RevisionNumber | _Digits)
+]
 Count = Annotated[int, Field(ge=0, le=MAX_COUNT)]

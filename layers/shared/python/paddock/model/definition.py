@@ -56,27 +56,42 @@ SubnetId = Annotated[str, StringConstraints(pattern=r"^subnet-[0-9a-f]{8,32}$")]
 
 
 class LaunchTemplate(Document):
-    """An EC2 launch template made beforehand; ``version`` is a number, ``$Latest`` or ``$Default``."""
+    """An EC2 launch template made beforehand."""
 
     launch_template_id: Annotated[str, StringConstraints(pattern=r"^lt-[0-9a-f]{8,32}$")]
+    """The id, as EC2 shows it: `lt-0123456789abcdef0`."""
     version: Annotated[str, StringConstraints(pattern=r"^(\$Latest|\$Default|[1-9][0-9]{0,9})$")] = "$Default"
+    """A number, `$Latest` or `$Default`."""
 
 
 class Bucket(Document):
-    """One machine type of a node array, with its own limits. ``memory`` is in GB, ``price_per_hour`` free."""
+    """One machine type of a node array, with its own limits."""
 
     machine_type: MachineType
+    """The name of the machine type, without a dot: `c7i-8xlarge`."""
     instance_type: InstanceType = ""
+    """EC2's instance type: `c7i.8xlarge`; left out, the machine type with its first `-` as a dot."""
     template_id: NodeType = ""
+    """The node type that virtual clusters ask for; several buckets may share one; left out, the machine
+    type."""
     vcpu_count: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    """The vCPU of a node; left out, EC2's number."""
     pcpu_count: Annotated[int, Field(ge=1, le=100_000)] | None = None
+    """Physical cores of a node; left out, EC2's number."""
     memory: Annotated[float, Field(gt=0, le=1_000_000, allow_inf_nan=False)] | None = None
+    """Memory of a node in GB; left out, EC2's number."""
     gpu_count: Annotated[int, Field(ge=0, le=1_000)] | None = None
+    """GPUs of a node; left out, EC2's number."""
     infiniband: bool | None = None
+    """Whether a node has EFA; left out, EC2's answer."""
     max_count: Count | None = None
+    """The most active nodes; left out, no limit."""
     quota_core_count: Count | None = None
+    """The most vCPU; left out, the account's quota."""
     max_placement_group_size: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    """The most nodes in one placement group; left out, no limit."""
     price_per_hour: Annotated[float, Field(ge=0, le=1_000_000, allow_inf_nan=False)] | None = None
+    """$ an hour for a whole machine; left out, usage has no cost."""
 
     @model_validator(mode="before")
     @classmethod
@@ -109,16 +124,29 @@ class NodeArray(Document):
     """A named group of nodes that are launched alike and differ in machine type only."""
 
     name: Word
+    """Its name in the cluster."""
     max_count: Count | None = None
+    """The most active nodes; left out, no limit."""
     max_core_count: Count | None = None
+    """The most vCPU; left out, no limit."""
     interruptible: bool = False
+    """`true`: spot instances; `false`: on demand."""
     throttle_capacity: bool = False
+    """`true`: for five minutes after EC2 had insufficient capacity for a bucket, its `availableCount`
+    is 0."""
     tag_instances: bool = False
+    """`true`: tag each instance with its node, as `Name` and `paddock:node`."""
     region: Annotated[str, StringConstraints(pattern=r"^[a-z0-9-]{1,32}$")] | None = None
+    """The Region of the deployment; no other is taken."""
     subnet_ids: Annotated[tuple[SubnetId, ...], Field(min_length=1, max_length=16, strict=False)]
+    """Subnets in which nodes may be, each named once; EC2 must know them in this account, shared
+    subnets included."""
     launch_template: LaunchTemplate
+    """The EC2 launch template of its instances."""
     configuration: dict[str, JsonValue] = Field(default_factory=dict)
+    """An object that each node gets as `Configuration`, at most 16,384 bytes."""
     buckets: Annotated[tuple[Bucket, ...], Field(min_length=1, strict=False)]
+    """Its buckets, in the order in which they are tried."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -135,9 +163,13 @@ class ClusterDefinition(Document):
     """The whole wish. A limit that is left out does not limit; an ``idle_timeout_seconds`` of 0 is never."""
 
     max_count: Count | None = None
+    """The most active nodes of the cluster; left out, the only limit is 10,000."""
     max_core_count: Count | None = None
+    """The most vCPU of the cluster; left out, no limit."""
     idle_timeout_seconds: Count = 0
+    """Seconds after which a free node ends that a virtual cluster had; 0 is never."""
     nodearrays: Annotated[tuple[NodeArray, ...], Field(max_length=50, strict=False)]
+    """The node arrays, with different names."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -41,7 +41,10 @@ class ClusterWrite(ClusterDefinition):
     """The body of a cluster's PUT: its definition, and the revision that it is based on."""
 
     name: ClusterName | None = None
+    """The cluster's name, as in the path."""
     revision: Revision | None = None
+    """The revision that you read, 0 to create; left out, `If-Match` counts, and without that the
+    request creates."""
 
     def definition(self) -> ClusterDefinition:
         """The definition alone."""
@@ -62,24 +65,35 @@ class RevisionOnly(Document):
     """The body that a DELETE may have."""
 
     revision: Revision | None = None
+    """The revision that you read. Left out: `If-Match`, or whatever the revision is."""
 
 
 class BucketChoice(Document):
     """Which bucket of a node array."""
 
     machine_type: MachineType
+    """The machine type of one of the node array's buckets."""
 
 
 class NodeSet(Document):
-    """One line of a create request. ``name_offset`` is the first number that a name may have."""
+    """One line of a create request."""
 
     count: Count
+    """How many nodes."""
     nodearray: Word
+    """The node array's name."""
     definition: BucketChoice | None = None
+    """`{"machineType": …}`: this bucket and no other; left out, the first bucket that has room for the
+    whole set."""
     name_format: NameFormat | None = None
+    """The nodes' names; at most one `%d`, which is a number; left out, `<nodearray>-%d`."""
     name_offset: Annotated[int, Field(ge=0, le=100_000_000)] = 1
+    """The first number that a name may have."""
     node_attributes: dict[str, JsonValue] = Field(default_factory=dict)
+    """`KeepAlive`, `Fixed`, `StartAutomatically`, `ShutdownPolicy`, `Configuration`; other attributes
+    are kept."""
     placement_group_id: Word | None = None
+    """The placement group of the nodes; left out, none."""
 
     @field_validator("name_format")
     @classmethod
@@ -110,15 +124,22 @@ class NodeCreationRequest(Document):
     """The body of ``nodes/create``."""
 
     request_id: RequestId | None = None
+    """1 to 128 characters; counts once in the cluster, for 30 days. A request without it that is sent
+    twice is done twice."""
     sets: Annotated[tuple[NodeSet, ...], Field(min_length=1, max_length=MAX_SETS, strict=False)]
+    """The sets, in the order in which limits are applied."""
 
 
 class ScaleRequest(Document):
     """What ``scale/{nodearray}`` is asked for: a total of nodes or of cores, 0 where neither is given."""
 
     request_id: RequestId | None = None
+    """1 to 128 characters; counts once in the cluster, for 30 days. A request without it that is sent
+    twice is done twice."""
     total_core_count: Count | None = None
+    """How many vCPU the node array shall have."""
     total_node_count: Count | None = None
+    """How many nodes the node array shall have."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -129,18 +150,23 @@ class ScaleRequest(Document):
 
 
 class NodeManagementRequest(Document):
-    """The body of ``nodes/terminate`` and the other actions: a union of selectors, at least one.
-
-    ``force``: also nodes that a virtual cluster holds, which then heals.
-    """
+    """The body of ``nodes/terminate`` and the other actions: a union of selectors, at least one."""
 
     request_id: RequestId | None = None
+    """1 to 128 characters; counts once in the cluster, for 30 days. A request without it that is sent
+    twice is done twice."""
     force: bool = False
+    """`true`: also nodes that a virtual cluster holds."""
     ids: Selectors | None = None
+    """Node ids."""
     names: Selectors | None = None
+    """Node names."""
     hostnames: Selectors | None = None
+    """Short host names."""
     ip_addresses: Annotated[Selectors | None, Field(alias="ip_addresses")] = None
+    """Private addresses."""
     filter: str | None = None
+    """A condition on attributes: `Status === "Ready" && MachineType === "c7i-xlarge"`."""
 
     @field_validator("filter")
     @classmethod
@@ -158,6 +184,9 @@ class NodeManagementRequest(Document):
         return self
 
 
+_BooleanWord = Annotated[str, StringConstraints(pattern="^([Tt][Rr][Uu][Ee]|[Ff][Aa][Ll][Ss][Ee])$")]
+
+
 def _word_as_bool(value: Any) -> Any:
     """Clients send back the words that they read elsewhere: ``"true"``, ``"False"``."""
     words = {"true": True, "false": False}
@@ -168,13 +197,25 @@ class VirtualClusterWrite(Document):
     """The body of ``POST /virtual_clusters``."""
 
     virtual_cluster_id: VirtualClusterId
+    """Its id."""
     allocation_mode: Annotated[AllocationMode, Field(strict=False)] | None = None
-    divisible: Annotated[bool, BeforeValidator(_word_as_bool)] | None = None
+    """Left out, `mixed`; cannot change."""
+    divisible: (
+        Annotated[bool, BeforeValidator(_word_as_bool, json_schema_input_type=bool | _BooleanWord)] | None
+    ) = None
+    """Later name of `allocationMode` in Ray: `true`, `"true"` and `"True"` are `exclusive`, `false` is
+    `mixed`; responses have both."""
     replica_sets: dict[NodeType, Count] | None = None
+    """Node type to count: `{"4c8g": 2}`; a node type that is left out goes to 0."""
     revision: Revision | None = None
+    """The revision that you read, 0 to create; left out, `If-Match` counts, and without that the
+    request creates."""
     cluster: ClusterName | None = None
+    """The cluster whose nodes it takes; left out, the parameter `DefaultCluster`; cannot change."""
     provision: bool = True
+    """`false`: only nodes that exist; nothing is launched, now or later."""
     dry_run: bool = False
+    """`true`: the response without the effect."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

@@ -59,9 +59,13 @@ class UsageQuery(Document):
     """The query of a question about usage. ``from_time`` and ``to_time`` are for custom timeframes alone."""
 
     timeframe: Annotated[Timeframe, Field(strict=False)] = Timeframe.MONTH_TO_DATE
+    """The time that the question is about; weeks begin on Sunday. Left out: `monthToDate`."""
     granularity: Annotated[Granularity, Field(strict=False)] = Granularity.DAILY
+    """How long a slot is. Left out: `daily`."""
     from_time: Annotated[Time, Field(alias="from")] = None
+    """Where a custom timeframe begins, in ISO 8601; UTC where it names no offset."""
     to_time: Annotated[Time, Field(alias="to")] = None
+    """Where a custom timeframe ends."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
