@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from functools import cache
 from typing import Any
@@ -9,9 +10,8 @@ from typing import Any
 import boto3
 from samtranslator.parser.parser import Parser
 from samtranslator.translator.translator import Translator
-from samtranslator.yaml_helper import yaml_parse
 
-from tests.emulator.template import TEMPLATE
+from tests.emulator.template import load_template
 
 UPLOADED = ("CodeUri", "ContentUri", "DefinitionUri")
 
@@ -19,7 +19,8 @@ UPLOADED = ("CodeUri", "ContentUri", "DefinitionUri")
 @cache
 def translated(region: str = "us-east-1") -> dict[str, Any]:
     """Return the template as it is deployed in ``region``; SAM writes the Region's partition into ARNs."""
-    document = yaml_parse(TEMPLATE.read_text(encoding="utf-8"))
+    # Aliases written out, as SAM CLI does before it sends the template.
+    document = json.loads(json.dumps(load_template()))
     for resource in document["Resources"].values():
         for name in UPLOADED:
             if name in resource["Properties"]:
