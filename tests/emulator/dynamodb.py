@@ -8,7 +8,6 @@ import sys
 from typing import TYPE_CHECKING
 
 from tests.emulator.processes import HOST, Child, free_port
-from tests.emulator.template import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +27,7 @@ def start(directory: Path) -> tuple[Child, str]:
         "AWS_ACCESS_KEY_ID": "test",
         "AWS_SECRET_ACCESS_KEY": "test",
     }
-    child = Child("dynamodb", [sys.executable, "-m", "ministack"], environment, directory / "log", ROOT)
+    child = Child("dynamodb", [sys.executable, "-m", "ministack"], environment, directory / "log")
     try:
         child.wait_until_listening(port)
     except BaseException:

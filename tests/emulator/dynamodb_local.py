@@ -24,7 +24,6 @@ from typing import TYPE_CHECKING
 
 from tests.emulator.processes import HOST, Child, StackError, free_port
 from tests.emulator.reset import LOCAL
-from tests.emulator.template import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -58,7 +57,7 @@ def start(directory: Path) -> tuple[Child, str]:
     module = ["tests.emulator.dynamodb_local", str(home), str(port)]
     environment = {"PATH": os.environ["PATH"], "DDB_LOCAL_TELEMETRY": "0"}
     log = directory / "dynamodb-local.log"
-    child = Child("DynamoDB Local", module, environment, log, ROOT, sign=signal.SIGTERM)
+    child = Child("DynamoDB Local", module, environment, log, sign=signal.SIGTERM)
     try:
         child.wait_until_listening(port)
     except BaseException:

@@ -11,6 +11,8 @@ import time
 from contextlib import closing, suppress
 from typing import TYPE_CHECKING
 
+from tests.emulator.template import ROOT
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
@@ -57,7 +59,6 @@ class Child:
         arguments: Sequence[str],
         env: Mapping[str, str],
         log: Path,
-        cwd: Path,
         sign: signal.Signals | None = None,
         held: Sequence[int] = (),
     ) -> None:
@@ -70,7 +71,7 @@ class Child:
             self._process = subprocess.Popen(
                 arguments,
                 env=env,
-                cwd=cwd,
+                cwd=ROOT,
                 stdin=subprocess.DEVNULL if sign is None else subprocess.PIPE,
                 stdout=output,
                 stderr=subprocess.STDOUT,

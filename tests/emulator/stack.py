@@ -190,7 +190,7 @@ class Stack:
 
     def _spawn(self, name: str, arguments: list[str], sign: signal.Signals) -> Child:
         child = Child(
-            name, arguments, self._environment(), self.logs / f"{name}.log", ROOT, sign, self.settings.held
+            name, arguments, self._environment(), self.logs / f"{name}.log", sign, self.settings.held
         )
         self._children.append((child, sign))
         return child
@@ -298,7 +298,7 @@ class Stack:
         sam = str(Path(sys.executable).with_name("sam"))
         if not Path(sam).exists():
             raise StackError(f"{sam} is missing; remove .venv and try again")
-        child = Child(f"sam {command}", [sam, command, *arguments], self._environment(), log, ROOT)
+        child = Child(f"sam {command}", [sam, command, *arguments], self._environment(), log)
         if child.finish() != 0:
             lines = [line for line in log.read_text(errors="replace").splitlines() if line.strip()]
             said = next(

@@ -15,7 +15,6 @@ import pytest
 
 from tests.emulator.client import Client
 from tests.emulator.processes import HOST, Child, free_port
-from tests.emulator.template import ROOT
 from tests.integration.story import create, finished, new_cluster, nodes
 from tests.integration.test_capacity import buckets
 from tests.integration.test_story import alive, bucket_of
@@ -34,7 +33,7 @@ def proxy(stack: Stack, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cl
     port = free_port()
     arguments = [sys.executable, "-m", "microburst", "--upstream", stack.ec2_endpoint, "--port", str(port)]
     log = tmp_path_factory.mktemp("microburst") / "log"
-    child = Child("microburst", arguments, dict(os.environ), log, ROOT)
+    child = Child("microburst", arguments, dict(os.environ), log)
     functions = stack.aws("lambda")
     name = stack._function_arns()["Launch"]
     variables = functions.get_function_configuration(FunctionName=name)["Environment"]["Variables"]

@@ -23,7 +23,7 @@ from tests.emulator.reset import LOCAL
 from tests.emulator.sam_env import HOST_NAME, write_sam_env
 from tests.emulator.sam_local import ARCHITECTURES, build
 from tests.emulator.stack import REGION
-from tests.emulator.template import ROOT, load_template
+from tests.emulator.template import load_template
 from tests.integration.story import finished, new_cluster
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def start_api(stack: Stack, bridge: str, tmp_path_factory: pytest.TempPathFactor
         "TMPDIR": str(directory),
     }
     with forwarded(bridge, [stack.settings.port, stack.settings.ec2_port]):
-        child = Child("sam local start-api", command, environment, directory / "log", ROOT)
+        child = Child("sam local start-api", command, environment, directory / "log")
         try:
             child.wait_until_listening(port, timeout_seconds=60)
             yield Client(f"http://127.0.0.1:{port}", stack.settings.credentials)

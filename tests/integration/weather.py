@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from tests.emulator.client import Client
 from tests.emulator.processes import HOST, Child, free_port
-from tests.emulator.template import ROOT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -102,7 +101,7 @@ def weather(stack: Stack, directory: Path) -> Iterator[Weather]:
                 "--port",
                 str(port),
             ]
-            child = Child("microburst", arguments, stack._environment(), directory / f"{port}.log", ROOT)
+            child = Child("microburst", arguments, stack._environment(), directory / f"{port}.log")
             children.append(child)
             child.wait_until_listening(port)
             through |= {f"AWS_ENDPOINT_URL_{name}": f"http://{HOST}:{port}" for name in services}

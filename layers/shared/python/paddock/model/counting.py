@@ -18,6 +18,7 @@ from paddock.model.quotas import quota_code
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from paddock.model.cluster import Cluster
     from paddock.model.definition import Bucket, ClusterDefinition, NodeArray
     from paddock.model.ledger import Ledger
 
@@ -72,8 +73,7 @@ class Use:
 
 
 def count_bucket(
-    cluster: str,
-    definition: ClusterDefinition,
+    cluster: Cluster,
     ledger: Ledger,
     quotas: Mapping[str, int],
     array: NodeArray,
@@ -84,11 +84,11 @@ def count_bucket(
 
     ``quotas`` are the account's, in vCPU by quota code.
     """
-    key = bucket_id(cluster, array.name, bucket.machine_type)
+    key = bucket_id(cluster.name, array.name, bucket.machine_type)
     in_bucket = ledger.use(key).active
-    in_use = _in_use(cluster, ledger, definition.nodearrays)
+    in_use = _in_use(cluster.name, ledger, cluster.definition.nodearrays)
     quota = _quota(key, quotas, array, bucket, in_bucket, in_use)
-    limits = [*_limits(definition, array, bucket, in_bucket, in_use), quota]
+    limits = [*_limits(cluster.definition, array, bucket, in_bucket, in_use), quota]
     is_closed = is_throttled(ledger, array, key, now)
     return BucketCounts(
         max_count=min(limit.max_count for limit in limits),

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paddock.model.operation import SECOND_NS, Action
-from paddock.service.manage_nodes import manage
+from paddock.service.manage_nodes import Command, manage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,5 +42,5 @@ def end_idle(store: Store, workflows: Workflows, cluster: str, nodes: Sequence[N
         found = store.read.nodes_by_id(cluster, ids)
         return [node for node in found if is_idle(node, timeout, store.now())]
 
-    operation, _ = manage(store, workflows, cluster, Action.TERMINATE, select)
+    operation, _ = manage(store, workflows, Command(cluster, Action.TERMINATE), select)
     return operation.total

@@ -19,7 +19,7 @@ from paddock.ports.compute import InstanceState
 from paddock.ports.repository import WriteConflictError
 from paddock.reconcile.observe import ended_launchers, observe
 from paddock.service.healing import heal_unmet
-from paddock.service.manage_nodes import begin_forced
+from paddock.service.manage_nodes import Forced, begin_forced
 from paddock.service.read_nodes import nodes_of
 
 if TYPE_CHECKING:
@@ -135,4 +135,4 @@ def _end(store: Store, workflows: Workflows, nodes: Sequence[Node]) -> None:
     instances = ",".join(sorted(node.instance_id for node in nodes))
     identity = derived_operation_id(nodes[0].operation_id, f"interrupted {instances}")
     with suppress(WriteConflictError):
-        begin_forced(store, workflows, identity, Action.TERMINATE, nodes, _REASON, NOTICE_NS)
+        begin_forced(store, workflows, Forced(identity, Action.TERMINATE, _REASON, NOTICE_NS), nodes)

@@ -18,7 +18,7 @@ from paddock.model.identity import derived_operation_id
 from paddock.model.names import PLACEHOLDER, NameSet
 from paddock.model.operation import Action
 from paddock.ports.repository import Put, WriteConflictError
-from paddock.service.manage_nodes import begin_forced
+from paddock.service.manage_nodes import Forced, begin_forced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -59,7 +59,7 @@ def repair_names(store: Store, workflows: Workflows, cluster: str, nodes: Sequen
             # The operation exists where an earlier run did not live to mark the node.
             reason = f"another node bears its name {node.name}"
             with suppress(WriteConflictError):
-                begin_forced(store, workflows, identity, Action.TERMINATE, [renamed], reason)
+                begin_forced(store, workflows, Forced(identity, Action.TERMINATE, reason), [renamed])
     return repaired
 
 

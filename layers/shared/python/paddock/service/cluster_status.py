@@ -55,7 +55,7 @@ def cluster_status(store: Store, name: str, *, with_nodes: bool) -> ClusterStatu
     quotas = known_quotas(store.read)
     now = store.now()
     counted = [
-        (array, bucket, count_bucket(name, cluster.definition, ledger, quotas, array, bucket, now))
+        (array, bucket, count_bucket(cluster, ledger, quotas, array, bucket, now))
         for array, bucket in cluster.definition.buckets()
     ]
     by_family: dict[str, list[Quota]] = {}

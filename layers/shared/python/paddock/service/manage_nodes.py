@@ -46,6 +46,29 @@ class NodeResult:
     error: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Command:
+    """An action on nodes of a cluster; ``takes_from`` is the operation's."""
+
+    cluster: str
+    action: Action
+    request_id: str = ""
+    takes_from: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Forced:
+    """An action of Paddock's own, which nothing holds back: the id of its operation, and why it is done.
+
+    Instances are left alone until the notice has passed.
+    """
+
+    operation_id: str
+    action: Action
+    reason: str
+    notice_ns: int = 0
+
+
 def manage_nodes(
     store: Store,
     workflows: Workflows,
@@ -58,40 +81,33 @@ def manage_nodes(
     A node that may not be changed so is untouched and its result says why. A selector that matches nothing is
     no error. Raises ``NotFound`` for the cluster and ``DuplicateRequest``.
     """
-    return manage(
-        store,
-        workflows,
-        cluster_name,
-        action,
-        lambda: _select(store.read, cluster_name, request),
-        request.request_id or "",
-        takes_from=EVERY_VIRTUAL_CLUSTER if request.force else "",
-    )
+    takes_from = EVERY_VIRTUAL_CLUSTER if request.force else ""
+    command = Command(cluster_name, action, request.request_id or "", takes_from)
+    return manage(store, workflows, command, lambda: _select(store.read, cluster_name, request))
 
 
 def manage(
-    store: Store,
-    workflows: Workflows,
-    cluster_name: str,
-    action: Action,
-    select: Callable[[], Sequence[Node]],
-    request_id: str = "",
-    *,
-    takes_from: str = "",
+    store: Store, workflows: Workflows, command: Command, select: Callable[[], Sequence[Node]]
 ) -> tuple[Operation, list[NodeResult]]:
     """Like ``manage_nodes``, for nodes that ``select`` finds; it is asked again if it has to be."""
 
     def attempt() -> tuple[Operation, dict[str, NodeResult]]:
-        cluster, earlier = require_new_request(store.read, cluster_name, request_id)
+        cluster, earlier = require_new_request(store.read, command.cluster, command.request_id)
         nodes = select()
         now = after_all(store.now(), nodes)
-        identity = new_operation_id(now)
-        candidate = new_operation(now, cluster_name, identity, action, (), takes_from=takes_from)
+        candidate = replace(
+            new_operation(now, cluster.name, new_operation_id(now), command.action, ()),
+            takes_from=command.takes_from,
+        )
         results = {node.id: _judge(node, candidate, now) for node in nodes}
-        ids = [identity for identity, result in results.items() if not result.error]
-        operation = new_operation(now, cluster_name, identity, action, ids, request_id, takes_from=takes_from)
-        awaited = _launchers(nodes) if action is Action.START else ()
-        operation = replace(operation, cluster_uid=cluster.uid, awaited=awaited)
+        ids = [node_id for node_id, result in results.items() if not result.error]
+        operation = replace(
+            new_operation(now, cluster.name, candidate.id, command.action, ids),
+            cluster_uid=cluster.uid,
+            request_id=command.request_id,
+            takes_from=command.takes_from,
+            awaited=_launchers(nodes) if command.action is Action.START else (),
+        )
         written = store.commit(*record_operation(operation, earlier))
         return written.stored(operation), results
 
@@ -117,7 +133,7 @@ def retry_failed(store: Store, workflows: Workflows, cluster_name: str) -> Opera
         nodes = store.read.nodes(cluster_name)
         return [n for n in nodes if n.status is NodeStatus.FAILED and not n.counted and n.is_wanted]
 
-    operation, _ = manage(store, workflows, cluster_name, Action.START, select)
+    operation, _ = manage(store, workflows, Command(cluster_name, Action.START), select)
     return operation
 
 
@@ -127,15 +143,7 @@ def after_all(now: int, nodes: Sequence[Node]) -> int:
 
 
 def new_operation(
-    now: int,
-    cluster: str,
-    operation_id: str,
-    action: Action,
-    node_ids: Collection[str],
-    request_id: str = "",
-    *,
-    forced: bool = False,
-    takes_from: str = "",
+    now: int, cluster: str, operation_id: str, action: Action, node_ids: Collection[str]
 ) -> Operation:
     """The record of an operation on these nodes; one that is about none has ended itself."""
     return Operation(
@@ -147,33 +155,24 @@ def new_operation(
         deadline=deadline_of(action, len(node_ids), now),
         finish_time=0 if node_ids else now,
         total=len(node_ids),
-        request_id=request_id,
-        forced=forced,
-        takes_from=takes_from,
         node_ids=NameSet(node_ids).to_document(),
     )
 
 
-def begin_forced(
-    store: Store,
-    workflows: Workflows,
-    operation_id: str,
-    action: Action,
-    nodes: Sequence[Node],
-    reason: str,
-    notice_ns: int = 0,
-) -> None:
-    """Begin an operation of Paddock's own on these nodes of one cluster, which nothing holds back.
+def begin_forced(store: Store, workflows: Workflows, forced: Forced, nodes: Sequence[Node]) -> None:
+    """Begin an operation of Paddock's own on these nodes of one cluster, of which it takes hold at once.
 
-    It takes hold of them at once, and of their instances after the notice. Raises ``WriteConflictError``
-    where an operation of this id exists.
+    Raises ``WriteConflictError`` where an operation of its id exists.
     """
     now = after_all(store.now(), nodes)
-    ids = [node.id for node in nodes]
-    operation = new_operation(now, nodes[0].cluster, operation_id, action, ids, forced=True)
-    cluster = require_cluster(store.read, operation.cluster)
-    not_before = now + notice_ns if notice_ns else 0
-    operation = replace(operation, cluster_uid=cluster.uid, reason=reason, not_before=not_before)
+    cluster = require_cluster(store.read, nodes[0].cluster)
+    operation = replace(
+        new_operation(now, cluster.name, forced.operation_id, forced.action, [node.id for node in nodes]),
+        cluster_uid=cluster.uid,
+        forced=True,
+        reason=forced.reason,
+        not_before=now + forced.notice_ns if forced.notice_ns else 0,
+    )
     operation = store.commit(Put(operation, was=None)).stored(operation)
     mark(store, operation)
     start(workflows, operation)
@@ -288,7 +287,7 @@ class _Marking:
         bucket = found.bucket(node.spec.machine_type) if found else None
         if found is None or bucket is None:
             raise RefusedError("the node's bucket must be in the cluster's definition")
-        counts = count_bucket(cluster.name, cluster.definition, ledger, quotas, found, bucket, now)
+        counts = count_bucket(cluster, ledger, quotas, found, bucket, now)
         if not counts.available_count:
             raise RefusedError(f"limits and quotas leave no room for {bucket.machine_type} in {found.name}")
         self._require_group(node, found, bucket, ledger)

@@ -185,7 +185,7 @@ class NodePlan:
 
     def _room(self, line: NodeSet, array: NodeArray, bucket: Bucket) -> tuple[int, str]:
         available = count_bucket(
-            self._cluster.name, self._cluster.definition, self.ledger, self._quotas, array, bucket, self._now
+            self._cluster, self.ledger, self._quotas, array, bucket, self._now
         ).available_count
         key = self._key(array, bucket)
         self._room_at_most[key] = available

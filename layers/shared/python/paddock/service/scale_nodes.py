@@ -51,8 +51,7 @@ def scale_nodes(
             missing = max(0, request.total_core_count - use.cores)
             counts = {bucket: -(-missing // bucket.cores) for bucket in array.buckets}
         rooms = {
-            bucket: count_bucket(cluster_name, cluster.definition, ledger, quotas, array, bucket, now)
-            for bucket in array.buckets
+            bucket: count_bucket(cluster, ledger, quotas, array, bucket, now) for bucket in array.buckets
         }
         return [_set_of(array, counts, {bucket: room.available_count for bucket, room in rooms.items()})]
 

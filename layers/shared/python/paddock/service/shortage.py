@@ -127,9 +127,7 @@ class _Move:
         if (bucket.instance_type, bucket.cores) != (spec.instance_type, spec.vcpu_count):
             # No node was in the bucket, and so it was made another machine since.
             return 0
-        counts = count_bucket(
-            self._cluster.name, self._cluster.definition, self.ledger, self._quotas, array, bucket, self._now
-        )
+        counts = count_bucket(self._cluster, self.ledger, self._quotas, array, bucket, self._now)
         return counts.available_count
 
 

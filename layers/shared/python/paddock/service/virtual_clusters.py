@@ -161,10 +161,11 @@ def delete_virtual_cluster(
         now = after_all(store.now(), nodes)
         gone = tombstone(current.id, current.cluster, now)
         ending = [node.id for node in nodes if terminate and not node.keep_alive]
-        operation = new_operation(
-            now, current.cluster, new_operation_id(now), Action.TERMINATE, ending, takes_from=current.claim
+        operation = replace(
+            new_operation(now, current.cluster, new_operation_id(now), Action.TERMINATE, ending),
+            cluster_uid=current.cluster_uid,
+            takes_from=current.claim,
         )
-        operation = replace(operation, cluster_uid=current.cluster_uid)
         written = store.commit(
             Put(gone, was=current),
             Put(change_between(current, gone, "Deleted", now, by=by), was=None),

@@ -14,7 +14,7 @@ from paddock.model.operation import ENDING, LAUNCHING, Action, OperationState
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.goals import goal_of, is_at_goal, is_led_elsewhere, is_on_its_way, is_overtaken
 from paddock.service.healing import heal, heal_unmet
-from paddock.service.manage_nodes import begin_forced
+from paddock.service.manage_nodes import Forced, begin_forced
 from paddock.service.observation import UNSEEN_GRACE_NS, failed, is_to_end
 from paddock.service.orphans import end_instances, find_orphans
 from paddock.service.placement_groups import delete_empty_groups
@@ -223,7 +223,7 @@ def _clean_up(
         # Where its start was lost in a crash, the reconciler starts it, with a deadline of its own.
         return earlier.ids()
     if nodes:
-        begin_forced(store, workflows, identity, action, nodes, _LATE)
+        begin_forced(store, workflows, Forced(identity, action, _LATE), nodes)
     return [node.id for node in nodes]
 
 
