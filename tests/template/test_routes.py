@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from paddock.http.routes import METHODS
@@ -14,34 +15,11 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
     if resource["Type"] == "AWS::Serverless::Function"
 }
 
+API = ROOT / "functions" / "api"
+# Each handler's file says first which route it serves, apart from the template and from METHODS.
+SAYS = re.compile(r'"""([A-Z]+) (/[^?:\s]*?)/?(?:\?\S*)?: ')
 ROUTES = {
-    ("GET", "/self"): "get_self",
-    ("GET", "/clusters"): "list_clusters",
-    ("PUT", "/clusters/{cluster}"): "put_cluster",
-    ("GET", "/clusters/{cluster}"): "get_cluster",
-    ("DELETE", "/clusters/{cluster}"): "delete_cluster",
-    ("GET", "/clusters/{cluster}/status"): "get_cluster_status",
-    ("GET", "/clusters/{cluster}/usage"): "get_cluster_usage",
-    ("GET", "/clusters/{cluster}/nodes"): "list_nodes",
-    ("POST", "/clusters/{cluster}/nodes/create"): "create_nodes",
-    ("POST", "/clusters/{cluster}/nodes/terminate"): "terminate_nodes",
-    ("POST", "/clusters/{cluster}/nodes/shutdown"): "shutdown_nodes",
-    ("POST", "/clusters/{cluster}/nodes/deallocate"): "deallocate_nodes",
-    ("POST", "/clusters/{cluster}/nodes/start"): "start_nodes",
-    ("POST", "/clusters/{cluster}/nodes/remove"): "remove_nodes",
-    ("POST", "/clusters/{cluster}/nodes/restart"): "restart_nodes",
-    ("POST", "/clusters/{cluster}/nodes/reimage"): "reimage_nodes",
-    ("POST", "/cloud/actions/retry/{cluster}"): "retry_failed_nodes",
-    ("POST", "/clusters/{cluster}/scale/{nodearray}"): "scale_nodes",
-    ("GET", "/operations"): "list_operations",
-    ("GET", "/operations/{operation}"): "get_operation",
-    ("POST", "/virtual_clusters"): "write_virtual_cluster",
-    ("GET", "/virtual_clusters"): "list_virtual_clusters",
-    ("GET", "/virtual_clusters/{virtualCluster}"): "get_virtual_cluster",
-    ("GET", "/virtual_clusters/{virtualCluster}/history"): "get_virtual_cluster_history",
-    ("DELETE", "/virtual_clusters/{virtualCluster}"): "delete_virtual_cluster",
-    ("GET", "/healthz"): "get_health",
-    ("GET", "/openapi.json"): "get_openapi",
+    (says[1], says[2]): path.stem for path in API.glob("*.py") if (says := SAYS.match(path.read_text()))
 }
 # What API Gateway and SAM CLI take ANY for.
 ANY = ("DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT")
@@ -88,6 +66,11 @@ def test_what_is_no_route_is_served_by_the_function_of_its_path_or_by_the_one_wi
         if (method, path) not in ROUTES:
             own = {f"api.{module}.handler" for (_, its_path), module in ROUTES.items() if its_path == path}
             assert handler == "api.unmatched.handler" or own == {handler}, (method, path)
+
+
+def test_each_handler_s_file_says_which_route_it_serves() -> None:
+    files = {path.stem for path in API.glob("*.py")} - {"__init__"}
+    assert sorted(ROUTES.values()) == sorted(files - {"unmatched"})
 
 
 def test_the_functions_know_the_methods_of_each_path() -> None:
