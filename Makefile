@@ -78,8 +78,8 @@ format: $(READY)  ## Format the code and repair what lint can repair
 	$(BIN)/ruff check --fix
 
 build: $(READY)  ## Build for AWS; `sam deploy --guided` comes next
-# Functions and the shared layer are deployed as they lie there.
-	@find functions layers/shared -name __pycache__ -prune -exec rm -r {} +
+# Functions are deployed as they lie there.
+	@find functions -name __pycache__ -prune -exec rm -r {} +
 	HOST_PYTHON=$(CURDIR)/$(BIN)/python $(BIN)/sam build
 
 openapi: $(READY)  ## Write the API's description, functions/api/openapi.json

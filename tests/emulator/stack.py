@@ -232,7 +232,7 @@ class Stack:
             "SAM_CLI_POLL_DELAY": "0.2",
             # There is nobody here who takes traces.
             "POWERTOOLS_TRACE_DISABLED": "true",
-            # Read by layers/dependencies/Makefile: functions run on this Python.
+            # Read by layers/bytecode.mk: functions run on this Python.
             "LAYER_TARGET": "host",
             "HOST_PYTHON": sys.executable,
             # Code that the emulator unpacks is thrown away with its bytecode.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import json
 import os
 import socket
@@ -14,8 +15,7 @@ import pytest
 
 from tests.emulator.template import ROOT, load_template
 
-DEPENDENCIES = ROOT / "layers" / "dependencies"
-REQUIREMENTS = DEPENDENCIES / "requirements.txt"
+REQUIREMENTS = ROOT / "layers" / "dependencies" / "requirements.txt"
 GLOBALS = load_template()["Globals"]["Function"]
 # What the runtime brings by itself, and what that needs.
 RUNTIME_PACKAGES = ("boto3", "botocore", "s3transfer", "urllib3", "dateutil", "six.py", "jmespath")
@@ -60,12 +60,13 @@ handler({}, Context())
 """
 
 
-def build(target: str, destination: Path) -> Path:
-    """Build the dependency layer as `sam build` does and return its Python folder."""
+def build(target: str, destination: Path, layer: str = "Dependencies") -> Path:
+    """Build a layer as `sam build` does and return its Python folder."""
     destination.mkdir()
+    makefile = ROOT / "layers" / layer.lower() / "Makefile"
     variables = {"ARTIFACTS_DIR": str(destination), "LAYER_TARGET": target, "HOST_PYTHON": sys.executable}
     result = subprocess.run(
-        ["make", "--makefile", str(DEPENDENCIES / "Makefile"), "build-DependenciesLayer"],
+        ["make", "--makefile", str(makefile), f"build-{layer}Layer"],
         cwd=destination,
         env=os.environ | variables,
         capture_output=True,
@@ -88,13 +89,18 @@ def host_layer(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def lambda_path(host_layer: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
+def shared_layer(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return build("host", tmp_path_factory.mktemp("shared") / "layer", "Shared")
+
+
+@pytest.fixture(scope="module")
+def lambda_path(host_layer: Path, shared_layer: Path, tmp_path_factory: pytest.TempPathFactory) -> str:
     """What is imported from on AWS: the layers, the functions, and what the runtime brings."""
     runtime = tmp_path_factory.mktemp("runtime")
     installed = Path(str(importlib.metadata.distribution("boto3").locate_file("")))
     for name in RUNTIME_PACKAGES:
         (runtime / name).symlink_to(installed / name)
-    path = [host_layer, ROOT / "layers/shared/python", ROOT / "functions", runtime]
+    path = [host_layer, shared_layer, ROOT / "functions", runtime]
     return ":".join(map(str, path))
 
 
@@ -170,9 +176,33 @@ def test_tests_run_with_the_layers_versions() -> None:
     assert pins(REQUIREMENTS).items() <= pins(ROOT / "requirements-dev.txt").items()
 
 
-def test_the_shared_layer_holds_one_package() -> None:
-    assert [path.name for path in (ROOT / "layers/shared").iterdir()] == ["python"]
-    assert [path.name for path in (ROOT / "layers/shared/python").iterdir()] == ["paddock"]
+def test_the_shared_layer_holds_one_package(shared_layer: Path) -> None:
+    assert [path.name for path in shared_layer.parent.iterdir()] == ["python"]
+    assert [path.name for path in shared_layer.iterdir()] == ["paddock"]
+
+
+def test_the_shared_layer_holds_each_module_as_it_is(shared_layer: Path) -> None:
+    source = ROOT / "layers/shared/python"
+    modules = {path.relative_to(source): path.read_bytes() for path in source.rglob("*.py")}
+    built = {path.relative_to(shared_layer): path.read_bytes() for path in shared_layer.rglob("*.py")}
+    assert built == modules
+
+
+@pytest.mark.parametrize("layer", ["host_layer", "shared_layer"])
+def test_a_layer_has_bytecode_that_is_valid_whatever_a_zip_does_to_dates(
+    layer: str, request: pytest.FixtureRequest
+) -> None:
+    """Nothing that runs a function keeps what it compiles: each cold start would compile all of it again."""
+    folder: Path = request.getfixturevalue(layer)
+    modules = [path for path in folder.rglob("*.py") if path.name != "__init__.py" or path.stat().st_size]
+    assert modules
+    for module in modules:
+        compiled = Path(importlib.util.cache_from_source(str(module))).read_bytes()
+        assert compiled[:4] == importlib.util.MAGIC_NUMBER
+        # Made from a hash of the source that nobody checks.
+        assert int.from_bytes(compiled[4:8], "little") == 1
+        # As it is on Lambda, so that one source makes one layer wherever it is built.
+        assert str(folder).encode() not in compiled
 
 
 @pytest.mark.parametrize("path", [REQUIREMENTS, ROOT / "requirements-dev.in", ROOT / "requirements-dev.txt"])
