@@ -165,7 +165,7 @@ def test_the_same_token_with_other_parameters_is_refused(cloud: Cloud, change: d
     cloud.compute.launch(request())
     with pytest.raises(LaunchRefused) as refused:
         cloud.compute.launch(request(**change))
-    assert refused.value.facts["code"] == "IdempotentParameterMismatch"
+    assert refused.value.code == "IdempotentParameterMismatch"
 
 
 @pytest.mark.parametrize("code", CAPACITY_CODES)
@@ -218,7 +218,7 @@ def test_an_unknown_launch_template_refuses_the_launch(cloud: Cloud) -> None:
     cloud.ec2.templates(["lt-00000000000000001"])
     with pytest.raises(LaunchRefused) as refused:
         cloud.compute.launch(request())
-    assert refused.value.facts["code"] == "InvalidLaunchTemplateId.NotFound"
+    assert refused.value.code == "InvalidLaunchTemplateId.NotFound"
 
 
 @pytest.mark.parametrize(
@@ -228,7 +228,7 @@ def test_a_fault_in_the_request_refuses_the_launch(cloud: Cloud, code: str) -> N
     cloud.ec2.fail_next("CreateFleet", code)
     with pytest.raises(LaunchRefused) as refused:
         cloud.compute.launch(request())
-    assert refused.value.facts["code"] == code
+    assert refused.value.code == code
 
 
 @pytest.mark.parametrize("remaining", [0, 3])
@@ -278,7 +278,7 @@ def test_a_fault_that_only_the_overrides_report_refuses_the_launch(cloud: Cloud)
     cloud.ec2.capacity(0, code="UnauthorizedOperation")
     with pytest.raises(LaunchRefused) as refused:
         cloud.compute.launch(request())
-    assert refused.value.facts["code"] == "UnauthorizedOperation"
+    assert refused.value.code == "UnauthorizedOperation"
 
 
 @pytest.mark.parametrize("code", ["InvalidSubnetID.NotFound", "InsufficientSpareUnicorns", ""])

@@ -59,7 +59,7 @@ def throttle(port: str, call: Call) -> Any:
     """There are too many calls, and so it is not done; nobody throttles a pause."""
     if port not in _THROTTLED:
         return call()
-    raise _THROTTLED[port]("not now", code="Throttled")
+    raise _THROTTLED[port]("not now")
 
 
 class Actor:

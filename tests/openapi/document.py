@@ -28,7 +28,6 @@ from tests.openapi.schemas import REF, markdown, ref, schemas_of
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from paddock.errors import PaddockError
     from paddock.http.errors import Surface
     from tests.openapi.routes import JsonSchema, Query, Route
 
@@ -277,7 +276,7 @@ def _error_statuses(name: str, route: Route) -> dict[int, list[str]]:
     """Which errors' schemas each status of a route can have: the function's and the gateway's."""
     found: dict[int, list[str]] = {}
     for kind in route.errors:
-        found.setdefault(_status(route.surface, kind), []).append(_schema_ref(route.surface, kind.__name__))
+        found.setdefault(route.surface.status_of(kind), []).append(_schema_ref(route.surface, kind.__name__))
     if route.uses_aws:
         found.setdefault(503, []).append(_schema_ref(route.surface, _UNAVAILABLE))
     found.setdefault(500, []).append(_schema_ref(route.surface, _INTERNAL_ERROR))
@@ -289,11 +288,6 @@ def _error_statuses(name: str, route: Route) -> dict[int, list[str]]:
             continue
         found.setdefault(status, []).append(REF.format(model=_gateway_name(status)))
     return found
-
-
-def _status(surface: Surface, kind: type[PaddockError]) -> int:
-    facts = {"allow": [], "revision": 0}
-    return surface.reply(kind("", **facts)).status
 
 
 def _schema_ref(surface: Surface, word: str) -> str:
@@ -317,8 +311,8 @@ def _error_schemas() -> dict[str, Any]:
     made = {}
     for surface, shape in ((CLUSTERS, "Clusters"), (VIRTUAL_CLUSTERS, "VirtualClusters")):
         for kind in kinds:
-            # What follows tells of the facts, which have descriptions of their own.
-            text = markdown((kind.__doc__ or "").partition(" ``facts")[0])
+            # What follows tells of the attributes, which have descriptions of their own.
+            text = markdown((kind.__doc__ or "").partition("\n")[0])
             made[f"{shape}{kind.__name__}"] = _error_schema(
                 surface, {"const": kind.__name__}, text, FACTS.get(kind, {})
             )

@@ -24,7 +24,7 @@ ROUTES = sorted((method, path) for path, methods in METHODS.items() for method i
 ERRORS = [
     name
     for name, kind in inspect.getmembers(errors, inspect.isclass)
-    if issubclass(kind, errors.PaddockError) and kind is not errors.PaddockError
+    if issubclass(kind, errors.PaddockError) and not kind.__subclasses__()
 ]
 ANSWERS = pages.rows("endpoint", "status", "held by")
 CHANGES = pages.rows("what", "from", "to", "held by")

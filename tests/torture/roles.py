@@ -6,14 +6,9 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from paddock.errors import (
-    Busy,
-    ComputeThrottled,
-    ComputeUnavailable,
     DuplicateRequest,
     PaddockError,
-    StoreThrottled,
-    StoreUnavailable,
-    WorkflowsUnavailable,
+    Transient,
 )
 from paddock.model.operation import Action
 from paddock.model.requests import (
@@ -47,10 +42,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 # What may come again later: a task that ends so is tried again; a client cannot know whether it was done.
-PASSING = (
-    *(Busy, ComputeThrottled, ComputeUnavailable, StoreThrottled, StoreUnavailable),
-    *(WorkflowsUnavailable, WriteConflictError),
-)
+PASSING = (Transient, WriteConflictError)
 CLUSTERS = ("demo", "side")
 VIRTUAL_CLUSTERS = tuple(f"team-{number}" for number in range(3))
 MAX_NODES = 20
@@ -162,7 +154,7 @@ class _Client:
         try:
             answer = {"answer": "ok", **act()}
         except DuplicateRequest as error:
-            answer = {"answer": "DuplicateRequest", "operation": error.facts["operationId"]}
+            answer = {"answer": "DuplicateRequest", "operation": error.operation_id}
         except PASSING as error:
             answer = {"answer": "unknown", "error": type(error).__name__}
         except PaddockError as error:

@@ -73,7 +73,7 @@ def test_a_put_on_any_other_revision_is_refused_and_told_the_current_one(
     expected = before.revision + off if isinstance(off, int) else 0 if off else None
     with pytest.raises(RevisionConflict) as error:
         put(world, CLUSTER, expected)
-    assert error.value.facts["revision"] == before.revision
+    assert error.value.revision == before.revision
     assert stored(world) == before
 
 
@@ -92,7 +92,7 @@ def test_a_put_without_a_revision_is_told_to_send_the_one_that_was_read(
 def test_a_put_with_a_revision_never_creates(world: World) -> None:
     with pytest.raises(RevisionConflict) as error:
         put(world, "new", 5)
-    assert error.value.facts["revision"] == 0
+    assert error.value.revision == 0
     with pytest.raises(NotFound):
         require_cluster(world.repository, "new")
 
@@ -223,7 +223,7 @@ def test_a_delete_on_another_revision_is_refused(world: World, expected: int) ->
     before = stored(world)
     with pytest.raises(RevisionConflict) as error:
         delete(world, expected)
-    assert error.value.facts["revision"] == before.revision
+    assert error.value.revision == before.revision
     assert stored(world) == before
 
 
@@ -233,7 +233,7 @@ def test_a_cluster_with_nodes_cannot_be_deleted(world: World) -> None:
     for _ in range(2):
         with pytest.raises(NodesInUse) as error:
             delete(world)
-        assert error.value.facts["nodeCount"] == 2
+        assert error.value.node_count == 2
         world.drive(operation)
     world.drive(world.terminate(ids=[node.id for node in world.nodes()])[0])
     delete(world)

@@ -80,7 +80,7 @@ class Outside:
         if self.calls != self.fault_at:
             return act()
         if self._fault is Fault.THROTTLED:
-            raise throttled("not now", code="Throttled")
+            raise throttled("not now")
         if self._fault is Fault.CRASH_AFTER:
             with suppress(PaddockError):
                 act()

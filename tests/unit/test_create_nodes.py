@@ -264,7 +264,7 @@ def test_a_request_id_is_good_for_one_request() -> None:
     for _ in range(2):
         with pytest.raises(DuplicateRequest) as error:
             world.create(5, request_id="r")
-        assert error.value.facts["operationId"] == operation.id
+        assert error.value.operation_id == operation.id
         assert operation.id in error.value.message
         world.drive_all()
     assert len(world.nodes()) == 2

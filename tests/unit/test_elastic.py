@@ -85,7 +85,7 @@ def test_what_limits_do_not_allow_is_refused_and_what_they_allow_is_recommended(
     world = make(1, maxCount=3)
     with pytest.raises(InsufficientNodes) as error:
         world.want("vc", a=4)
-    assert error.value.facts["replicaSetsToRecommend"] == {"a": 3}
+    assert error.value.replica_sets_to_recommend == {"a": 3}
     assert "limits and quotas leave room for 2" in error.value.message
     assert len(world.nodes()) == 1
     assert world.want("vc", a=3).unassigned() == {"a": 2}

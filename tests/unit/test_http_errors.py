@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from aws_lambda_powertools.utilities.typing import LambdaContext
+from pydantic.alias_generators import to_snake
 
 from paddock import errors
 from paddock.errors import PaddockError
@@ -17,9 +18,18 @@ from paddock.http.reply import Reply
 if TYPE_CHECKING:
     from paddock.http.request import Request
 
+# What each error with attributes shows of them, in this order.
 FACTS: dict[type[PaddockError], dict[str, Any]] = {
-    errors.RevisionConflict: {"revision": 2**62},
+    errors.ComputeThrottled: {"code": "RequestLimitExceeded"},
+    errors.DuplicateRequest: {"operationId": "op", "requestId": "r-1"},
+    errors.ImmutableAttribute: {"attribute": "allocationMode"},
+    errors.InsufficientNodes: {"replicaSetsToRecommend": {"a": 1}, "missing": {"a": 2}},
+    errors.InvalidRequest: {"nodeTypes": []},
+    errors.LaunchRefused: {"code": "UnauthorizedOperation"},
     errors.MethodNotAllowed: {"allow": ["GET", "PUT"]},
+    errors.NodesInUse: {"nodeCount": 2, "placementGroups": ["a/g"], "buckets": ["c7i-large in a"]},
+    errors.NotFound: {"virtualClusterId": "vc"},
+    errors.RevisionConflict: {"revision": 2**62, "virtualClusterId": "vc"},
 }
 EXPECTED = {
     "MalformedBody": 400,
@@ -42,17 +52,19 @@ EXPECTED = {
 
 
 def kinds() -> list[type[PaddockError]]:
-    """Every error that there is, also those of a later day."""
+    """Every error that can be raised, also those of a later day: a class with kinds of its own is not."""
     found, waiting = [], [PaddockError]
     while waiting:
-        new = waiting.pop().__subclasses__()
-        found += new
-        waiting += new
+        kind = waiting.pop()
+        waiting += kind.__subclasses__()
+        if not kind.__subclasses__() and kind.__module__ == errors.__name__:
+            found.append(kind)
     return sorted(found, key=lambda kind: kind.__name__)
 
 
 def example(kind: type[PaddockError]) -> PaddockError:
-    return kind("what must be true", **FACTS.get(kind, {"known": "fact"}))
+    attributes = {to_snake(name): value for name, value in FACTS.get(kind, {}).items()}
+    return kind("what must be true", **attributes)
 
 
 def answer(error: Exception, surface: Surface = CLUSTERS) -> dict[str, Any]:
@@ -97,15 +109,39 @@ def test_autoscalers_get_409_for_all_that_is_wrong_with_a_body_but_its_syntax(
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
 def test_errors_of_clusters_have_message_and_detail(surface: Surface, kind: type[PaddockError]) -> None:
     body = json.loads(answer(example(kind), surface)["body"])
-    facts = FACTS.get(kind, {"known": "fact"})
-    assert body == {"Message": "what must be true", "Detail": kind.__name__, **facts}
+    assert body == {"Message": "what must be true", "Detail": kind.__name__, **FACTS.get(kind, {})}
+    assert list(body) == ["Message", "Detail", *FACTS.get(kind, {})]
 
 
 @pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
 def test_errors_of_virtual_clusters_have_their_envelope(kind: type[PaddockError]) -> None:
     body = json.loads(answer(example(kind), VIRTUAL_CLUSTERS)["body"])
-    data = {"code": kind.__name__, **FACTS.get(kind, {"known": "fact"})}
+    data = {"code": kind.__name__, **FACTS.get(kind, {})}
     assert body == {"result": False, "msg": "what must be true", "data": data}
+
+
+def test_an_attribute_that_is_not_known_is_not_shown() -> None:
+    assert CLUSTERS.reply(errors.ComputeThrottled("x")).body == {"Message": "x", "Detail": "ComputeThrottled"}
+
+
+@pytest.mark.parametrize(
+    ("passing", "others"),
+    [
+        (errors.TransientCompute, {"StoreThrottled", "StoreUnavailable", "WorkflowsUnavailable", "Busy"}),
+        (errors.TransientStore, {"ComputeThrottled", "ComputeUnavailable", "WorkflowsUnavailable", "Busy"}),
+    ],
+)
+def test_who_waits_for_one_service_does_not_swallow_the_failures_of_another(
+    passing: type[errors.Transient], others: set[str]
+) -> None:
+    transient = {kind for kind in kinds() if issubclass(kind, errors.Transient)}
+    assert {kind.__name__ for kind in transient if not issubclass(kind, passing)} == others
+    assert len(transient) == len(others) + 2
+
+
+@pytest.mark.parametrize("kind", kinds(), ids=lambda kind: kind.__name__)
+def test_all_that_passes_and_nothing_else_is_answered_with_503(kind: type[PaddockError]) -> None:
+    assert (STATUS[kind] == 503) == issubclass(kind, errors.Transient)
 
 
 def test_an_error_derived_from_another_is_answered_as_that() -> None:

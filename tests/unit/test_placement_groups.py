@@ -233,7 +233,7 @@ def test_a_cluster_is_not_deleted_before_its_groups_are() -> None:
     end(world, "ondemand-1")
     with pytest.raises(NodesInUse) as error:
         delete_cluster(world.store, CLUSTER, None)
-    assert error.value.facts["placementGroups"] == ["ondemand/ring"]
+    assert error.value.placement_groups == ["ondemand/ring"]
     world.reconcile()
     delete_cluster(world.store, CLUSTER, None)
     assert groups(world) == []

@@ -129,7 +129,7 @@ def test_of_two_definitions_on_one_revision_the_second_is_refused(world: World) 
     with pytest.raises(RevisionConflict) as error:
         world.put({"nodearrays": [], "maxCount": 2}, revision)
     assert stored(world).definition.max_count == 1
-    assert error.value.facts["revision"] == stored(world).revision
+    assert error.value.revision == stored(world).revision
 
 
 def test_a_cluster_that_came_into_use_meanwhile_is_not_deleted(world: World) -> None:

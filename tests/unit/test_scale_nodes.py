@@ -147,7 +147,7 @@ def test_a_request_id_counts_once_and_is_shared_with_create() -> None:
     for total in (2, 5):
         with pytest.raises(DuplicateRequest) as error:
             scale(world, totalNodeCount=total, requestId="r")
-        assert error.value.facts["operationId"] == operation.id
+        assert error.value.operation_id == operation.id
     with pytest.raises(DuplicateRequest):
         world.create(1, request_id="r")
     assert len(world.nodes()) == 2

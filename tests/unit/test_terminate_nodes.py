@@ -251,7 +251,7 @@ def test_a_request_id_is_good_for_one_request_of_any_kind() -> None:
     world.drive(created)
     with pytest.raises(DuplicateRequest) as error:
         world.terminate(names=["ondemand-1"], requestId="r")
-    assert error.value.facts["operationId"] == created.id
+    assert error.value.operation_id == created.id
     ended, _ = world.terminate(names=["ondemand-1"], requestId="s")
     with pytest.raises(DuplicateRequest):
         world.terminate(names=["ondemand-2"], requestId="s")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 from hypothesis import given, settings
@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from paddock.ports.repository import Write
+
+Error = TypeVar("Error", bound=PaddockError)
 
 
 A, B = {"machineType": "c7i-large"}, {"machineType": "c7i-xlarge"}
@@ -64,7 +66,7 @@ def free(world: World) -> int:
     return sum(not node.virtual_cluster for node in world.nodes())
 
 
-def unchanged(world: World, kind: type[PaddockError], act: Callable[[], object]) -> PaddockError:
+def unchanged(world: World, kind: type[Error], act: Callable[[], object]) -> Error:
     """The refusal of what must leave everything as it was."""
     before = dict(world.repository._records)
     with pytest.raises(kind) as error:
@@ -105,7 +107,7 @@ def test_an_update_of_what_was_deleted_is_refused(world: World) -> None:
     world.claim("vc", a=1)
     world.release("vc")
     error = unchanged(world, RevisionConflict, lambda: world.claim("vc", 7, a=1))
-    assert error.facts["revision"] == 0
+    assert error.revision == 0
 
 
 @pytest.mark.proves("POST /virtual_clusters: 404")
@@ -117,13 +119,13 @@ def test_nodes_come_from_the_cluster_that_was_asked_for(world: World) -> None:
     world.put({"nodearrays": [nodearray("x", bucket(templateId="c"))]}, name="other")
     body = {"virtualClusterId": "vc", "cluster": "other", "replicaSets": {"a": 1}}
     error = unchanged(world, InvalidRequest, lambda: world.write(body))
-    assert error.facts["nodeTypes"] == ["c"]
+    assert error.node_types == ["c"]
 
 
 @pytest.mark.proves("POST /virtual_clusters: 400")
 def test_an_unknown_node_type_is_refused_with_those_that_are_known(world: World) -> None:
     error = unchanged(world, InvalidRequest, lambda: world.claim("vc", a=1, c=0))
-    assert error.facts["nodeTypes"] == ["a", "b"]
+    assert error.node_types == ["a", "b"]
     assert ": a, b; not c" in error.message
 
 
@@ -148,7 +150,7 @@ def test_an_update_on_any_other_revision_is_refused_and_told_the_current_one(
     written = world.claim("vc", a=1)
     expected = written.revision + off if off else off
     error = unchanged(world, RevisionConflict, lambda: world.claim("vc", expected, a=2))
-    assert error.facts["revision"] == written.revision
+    assert error.revision == written.revision
 
 
 @pytest.mark.parametrize(
@@ -207,7 +209,7 @@ def test_a_shrink_gives_back_the_youngest() -> None:
 def test_a_node_whose_end_is_wanted_is_never_handed_out(world: World) -> None:
     operation, _ = world.terminate(names=["ondemand-1", "ondemand-2"])
     error = unchanged(world, InsufficientNodes, lambda: world.claim("vc", a=3))
-    assert error.facts["replicaSetsToRecommend"] == {"a": 2}
+    assert error.replica_sets_to_recommend == {"a": 2}
     world.drive(operation)
     assert types(world.claim("vc", a=2)) == ["a", "a"]
 
@@ -217,7 +219,7 @@ def test_a_dead_node_goes_first_and_does_not_count_as_kept(world: World) -> None
     dead = min(ids(first))
     bury(world, [dead])
     lost = unchanged(world, RevisionConflict, lambda: world.claim("vc", first.revision, a=2))
-    second = world.claim("vc", lost.facts["revision"], a=2)
+    second = world.claim("vc", lost.revision, a=2)
     assert ids(second) == ids(first) - {dead}
     third = world.claim("vc", second.revision, a=3)
     assert dead not in ids(third)
@@ -235,16 +237,17 @@ def bury(world: World, dead: Collection[str]) -> None:
 @pytest.mark.proves("POST /virtual_clusters: 409")
 def test_where_nodes_are_missing_nothing_changes_and_what_would_do_is_told(world: World) -> None:
     error = unchanged(world, InsufficientNodes, lambda: world.claim("vc", a=9, b=1))
-    assert error.facts["replicaSetsToRecommend"] == {"a": 4, "b": 1}
-    assert error.facts["missing"] == {"a": 5}
-    assert types(world.claim("vc", **error.facts["replicaSetsToRecommend"])) == ["a"] * 4 + ["b"]
+    assert error.replica_sets_to_recommend == {"a": 4, "b": 1}
+    assert error.missing == {"a": 5}
+    recommended: dict[str, Any] = dict(error.replica_sets_to_recommend)
+    assert types(world.claim("vc", **recommended)) == ["a"] * 4 + ["b"]
 
 
 def test_nodes_held_by_others_are_not_enough_and_ones_own_are(world: World) -> None:
     mine = world.claim("mine", a=2)
     other = world.claim("other", a=1)
     error = unchanged(world, InsufficientNodes, lambda: world.claim("mine", mine.revision, a=4))
-    assert error.facts["replicaSetsToRecommend"] == {"a": 3}
+    assert error.replica_sets_to_recommend == {"a": 3}
     unchanged(world, InsufficientNodes, lambda: world.claim("third", a=2))
     assert len(ids(world.claim("mine", mine.revision, a=3))) == 3
     assert get_virtual_cluster(world.repository, "other") == other
@@ -276,7 +279,7 @@ def test_what_is_recommended_succeeds_if_it_is_sent_back(
     try:
         write(world, revision, wish)
     except InsufficientNodes as error:
-        recommended = error.facts["replicaSetsToRecommend"]
+        recommended = dict(error.replica_sets_to_recommend)
         assert write(world, revision, recommended).replica_sets == recommended
     assert invariants.at_rest(world) == []
 
@@ -317,7 +320,7 @@ def test_the_allocation_mode_is_kept_and_cannot_change(
     other = "mixed" if mode is AllocationMode.EXCLUSIVE else "exclusive"
     body = {"virtualClusterId": "vc", "allocationMode": other}
     error = unchanged(world, ImmutableAttribute, lambda: world.write(body, written.revision))
-    assert error.facts["attribute"] == "allocationMode"
+    assert error.attribute == "allocationMode"
     assert world.write({"virtualClusterId": "vc"}, written.revision).allocation_mode is mode
 
 
@@ -379,14 +382,14 @@ def test_a_delete_on_another_revision_is_refused(world: World) -> None:
     written = world.claim("vc", a=1)
     for expected in (0, written.revision - 1, written.revision + 1):
         error = unchanged(world, RevisionConflict, partial(world.release, "vc", expected))
-        assert error.facts["revision"] == written.revision
+        assert error.revision == written.revision
 
 
 def test_an_update_does_not_bring_back_what_was_deleted(world: World) -> None:
     written = world.claim("vc", a=1)
     world.release("vc")
     error = unchanged(world, RevisionConflict, lambda: world.claim("vc", written.revision, a=1))
-    assert error.facts["revision"] == 0
+    assert error.revision == 0
     assert free(world) == 6
 
 
@@ -450,7 +453,7 @@ def test_of_many_writers_with_one_revision_exactly_one_wins(world: World) -> Non
     won = [one for one in outcomes if isinstance(one, VirtualCluster)]
     lost = [one for one in outcomes if isinstance(one, RevisionConflict)]
     assert (len(won), len(lost)) == (1, 7)
-    assert {one.facts["revision"] for one in lost} == {won[0].revision}
+    assert {one.revision for one in lost} == {won[0].revision}
     assert get_virtual_cluster(world.repository, "vc") == won[0]
     assert invariants.at_rest(world) == []
 

@@ -385,7 +385,7 @@ class Walk(RuleBasedStateMachine):
             revisions = {0 if head.deleted else head.revision for head in meanwhile} or {0}
             if not known:
                 revisions.add(0)
-            assert actor.error.facts["revision"] in revisions - {request.expected or 0}
+            assert actor.error.revision in revisions - {request.expected or 0}
         elif request.wish is None:
             assert len(self.wrote[actor]) == 1
         else:

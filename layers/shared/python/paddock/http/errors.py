@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any
+
+from pydantic.alias_generators import to_camel
 
 from paddock import errors
 from paddock.errors import PaddockError
@@ -47,19 +49,26 @@ class Surface:
 
     def reply(self, error: Exception) -> Reply:
         """The answer to an error. One that nobody foresaw says nothing about itself."""
-        status = self._status(error)
+        status = self.status_of(type(error))
         if not isinstance(error, PaddockError):
             return Reply(status, self.body("InternalError", "something unforeseen went wrong, try again", {}))
         headers = {"Retry-After": _RETRY_AFTER_SECONDS} if status >= HTTPStatus.INTERNAL_SERVER_ERROR else {}
         if isinstance(error, errors.MethodNotAllowed):
-            headers["Allow"] = ", ".join(error.facts["allow"])
+            headers["Allow"] = ", ".join(error.allow)
         if isinstance(error, errors.RevisionConflict):
-            headers |= etag(error.facts["revision"])
-        return Reply(status, self.body(type(error).__name__, error.message, error.facts), headers)
+            headers |= etag(error.revision)
+        return Reply(status, self.body(type(error).__name__, error.message, _facts(error)), headers)
 
-    def _status(self, error: Exception) -> HTTPStatus:
+    def status_of(self, error: type[Exception]) -> HTTPStatus:
+        """The status that answers an error of this type."""
         known = {**STATUS, **self.overrides}
-        return next(known[kind] for kind in type(error).__mro__ if kind in known)
+        return next(known[kind] for kind in error.__mro__ if kind in known)
+
+
+def _facts(error: PaddockError) -> dict[str, Any]:
+    """What the client needs to go on, beside the message, as JSON has it."""
+    facts = {field.name: getattr(error, field.name) for field in fields(error) if field.name != "message"}
+    return {to_camel(name): value for name, value in facts.items() if value is not None}
 
 
 def _message_and_detail(code: str, message: str, facts: Mapping[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from paddock.errors import ComputeThrottled, ComputeUnavailable
+from paddock.errors import TransientCompute
 from paddock.ports.parts import Part
 from paddock.ports.repository import WriteConflictError
 from paddock.reconcile.quotas import refresh_quotas
@@ -62,7 +62,7 @@ def fan_out(read: Reads, compute: Compute, parts: Parts) -> int:
     parts.send(known)
     try:
         gone = sorted(set(compute.clusters()).difference(clusters))
-    except (ComputeThrottled, ComputeUnavailable) as error:
+    except TransientCompute as error:
         logger.warning("clusters that are gone are left to the next run", extra={"reason": str(error)})
         return len(known)
     parts.send([Part(cluster=name) for name in gone])

@@ -10,14 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from paddock.errors import (
-    Busy,
-    ComputeThrottled,
-    ComputeUnavailable,
-    StoreThrottled,
-    StoreUnavailable,
-    WorkflowsUnavailable,
-)
+from paddock.errors import Busy, Transient
 from paddock.ports.repository import WriteConflictError
 from paddock.reconcile.claims import release_stale_claims
 from paddock.reconcile.counters import mend
@@ -46,9 +39,6 @@ if TYPE_CHECKING:
     from paddock.service.store import Store
 
 logger = logging.getLogger(__name__)
-
-PASSING = (ComputeThrottled, ComputeUnavailable, StoreThrottled, StoreUnavailable, WorkflowsUnavailable)
-"""What passes by itself, and needs nobody to look at a traceback."""
 
 
 @dataclass(slots=True)
@@ -181,7 +171,7 @@ def _step(name: str, report: Report, part: Part) -> Iterator[None]:
     except (Busy, WriteConflictError):
         # Somebody else was faster, and has moved it on; the next run sees where to.
         logger.info("changed meanwhile", extra=about)
-    except PASSING as error:
+    except Transient as error:
         report.failed += 1
         logger.warning("left to the next run", extra={**about, "reason": str(error)})
     except Exception:  # one broken record or unknown error code must not hold up all others, each minute

@@ -24,7 +24,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from paddock.errors import StoreThrottled, StoreUnavailable
+from paddock.errors import TransientStore
 from paddock.model.node import Node
 from paddock.model.operation import SECOND_NS
 from paddock.model.virtual_cluster import ConditionReason, change_between, tombstone
@@ -109,13 +109,13 @@ def give_back(store: Store, nodes: Sequence[Node], now: int) -> None:
     What they were claimed for is decided by then. Where the store does not take the calls, the reconciler
     gives them back.
     """
-    with suppress(StoreThrottled, StoreUnavailable):
+    with suppress(TransientStore):
         store.commit_each([Put(node.given_back_at(now), was=node) for node in nodes])
 
 
 def unclaim(store: Store, nodes: Sequence[Node], now: int) -> None:
     """Like ``give_back``, for claims that no virtual cluster's record is known to have confirmed."""
-    with suppress(StoreThrottled, StoreUnavailable):
+    with suppress(TransientStore):
         store.commit_each([Put(node.unclaimed(now), was=node) for node in nodes])
 
 

@@ -88,14 +88,14 @@ def delete_cluster(store: Store, name: str, expected: int | None) -> None:
         ledger = require_ledger(store.read, name)
         if ledger.node_count:
             msg = f"the cluster must have no nodes, it has {ledger.node_count}"
-            raise NodesInUse(msg, nodeCount=ledger.node_count)
+            raise NodesInUse(msg, node_count=ledger.node_count)
         if ledger.placement_groups:
             # Nobody would know of them any more.
             msg = (
                 "the cluster must have no placement groups; they are deleted within minutes, unless other "
                 "instances are in them or they lack the tag paddock:deployment"
             )
-            raise NodesInUse(msg, placementGroups=sorted(ledger.placement_groups))
+            raise NodesInUse(msg, placement_groups=sorted(ledger.placement_groups))
         store.commit(Delete(current), Delete(ledger))
 
     store.retry_on_conflict(attempt)

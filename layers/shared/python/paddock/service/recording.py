@@ -41,7 +41,7 @@ def require_new_request(
     if earlier is not None and earlier.cluster_uid == cluster.uid:
         started = f"it started operation {earlier.operation_id}"
         msg = f"The request id {quoted(request_id)} was used before, {started}"
-        raise DuplicateRequest(msg, operationId=earlier.operation_id, requestId=request_id)
+        raise DuplicateRequest(msg, operation_id=earlier.operation_id, request_id=earlier.request_id)
     return cluster, earlier
 
 

@@ -6,7 +6,7 @@ import logging
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from paddock.errors import Busy, StoreThrottled, StoreUnavailable, WorkflowsUnavailable
+from paddock.errors import Busy, TransientStore, WorkflowsUnavailable
 from paddock.model.operation import SECOND_NS
 
 if TYPE_CHECKING:
@@ -42,5 +42,5 @@ def left_to_the_workflow(operation: Operation) -> Iterator[None]:
     """
     try:
         yield
-    except (Busy, StoreThrottled, StoreUnavailable):
+    except (Busy, TransientStore):
         logger.warning("records not written, left to the workflow", extra={"operation_id": operation.id})

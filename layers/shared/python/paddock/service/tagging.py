@@ -11,7 +11,7 @@ import logging
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from paddock.errors import ComputeThrottled, ComputeUnavailable
+from paddock.errors import TransientCompute
 from paddock.model.operation import SECOND_NS
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def tag_instances(
             return
         try:
             reason = compute.tag(node.instance_id, node.id, node.name)
-        except (ComputeThrottled, ComputeUnavailable) as error:
+        except TransientCompute as error:
             reason = str(error)
         if reason:
             about = {"node_id": node.id, "instance_id": node.instance_id, "reason": reason}

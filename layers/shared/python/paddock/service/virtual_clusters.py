@@ -104,7 +104,7 @@ def get_virtual_cluster(read: Reads, virtual_cluster_id: str) -> VirtualCluster:
     found = read.virtual_cluster(virtual_cluster_id) if is_possible else None
     if found is None or found.deleted:
         msg = f"The virtual cluster {virtual_cluster_id[:128]} does not exist."
-        raise NotFound(msg, virtualClusterId=virtual_cluster_id)
+        raise NotFound(msg, virtual_cluster_id=virtual_cluster_id)
     return found
 
 
@@ -210,7 +210,7 @@ def _insufficient(one: VirtualCluster, short: Mapping[str, int], reason: str) ->
         f"{quoted(one.cluster)}; {reason}"
     )
     recommended = {name: count - short.get(name, 0) for name, count in one.replica_sets.items()}
-    return InsufficientNodes(msg, replicaSetsToRecommend=recommended, missing=dict(short))
+    return InsufficientNodes(msg, replica_sets_to_recommend=recommended, missing=dict(short))
 
 
 def _record_pending(store: Store, one: VirtualCluster) -> None:
@@ -246,7 +246,7 @@ def _require_revision(virtual_cluster_id: str, current: VirtualCluster | None, e
         )
         hint = "" if expected else "send the revision that you read: "
         msg = f"The revision ({expected or 0}) is expired, {hint}{state}"
-        raise RevisionConflict(msg, revision=revision, virtualClusterId=virtual_cluster_id)
+        raise RevisionConflict(msg, revision=revision, virtual_cluster_id=virtual_cluster_id)
 
 
 def _wish(
@@ -282,5 +282,5 @@ def _require_node_types(read: Reads, wish: VirtualCluster) -> Cluster:
     if unknown:
         types = f"{listed(known)}; not {listed(unknown)}"
         msg = f"replicaSets must name node types of cluster {quoted(wish.cluster)}: {types}"
-        raise InvalidRequest(msg, nodeTypes=known)
+        raise InvalidRequest(msg, node_types=known)
     return cluster

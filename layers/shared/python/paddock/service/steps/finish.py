@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paddock.errors import ComputeThrottled, ComputeUnavailable
+from paddock.errors import TransientCompute
 from paddock.model.identity import derived_operation_id
 from paddock.model.node import NodeStatus, TargetState
 from paddock.model.operation import ENDING, LAUNCHING, Action, OperationState
@@ -76,12 +76,12 @@ def finish(
             errors = _finish_ending(store, operation)
         else:
             errors = _reasons(store.read, operation, nodes)
-    except (ComputeThrottled, ComputeUnavailable):
+    except TransientCompute:
         return wait(polls)
     _end(store, operation, errors)
     _heal(store, workflows, operation, errors)
     # The last thing to do: whatever is wrong with a group must not keep an operation from its end.
-    with suppress(ComputeThrottled, ComputeUnavailable):
+    with suppress(TransientCompute):
         delete_empty_groups(store, compute, operation.cluster)
     return Outcome(Next.DONE, orphans=orphans)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paddock.errors import ComputeThrottled, ComputeUnavailable, LaunchRefused
+from paddock.errors import ComputeUnavailable, LaunchRefused, TransientCompute
 from paddock.model.node import NodeStatus
 from paddock.model.operation import DEADLINE_NS, SECOND_NS, Action, LaunchBatch
 from paddock.model.pace import DEFAULT_RATES, Bucket, Pace
@@ -65,7 +65,7 @@ def launch(
         if batch is None or seconds:
             return wait_for(seconds) if seconds else wait(polls)
         result = _call(compute, operation, batch, store.now())
-    except (ComputeThrottled, ComputeUnavailable):
+    except TransientCompute:
         # A batch stays open; the same call is made again after the wait.
         return wait(polls)
     left = _assign(store, operation, batch, result)
@@ -107,7 +107,7 @@ def _call(compute: Compute, operation: Operation, batch: LaunchBatch, now: int) 
     try:
         result = compute.launch(_launch_request(operation, batch))
     except LaunchRefused as refused:
-        fault = Refusal(kind=RefusalKind.FAULT, code=refused.facts["code"], message=refused.message)
+        fault = Refusal(kind=RefusalKind.FAULT, code=refused.code, message=refused.message)
         return LaunchResult(instance_ids=(), refusals=(fault,))
     if not result.is_told and now < batch.not_before + UNSEEN_GRACE_NS:
         msg = "the cloud does not show yet what it launched"

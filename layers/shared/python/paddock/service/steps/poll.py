@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paddock.errors import ComputeThrottled, ComputeUnavailable
+from paddock.errors import TransientCompute
 from paddock.model.identity import node_index
 from paddock.model.node import NodeStatus, TargetState
 from paddock.model.operation import ENDING, Action
@@ -52,7 +52,7 @@ def poll(store: Store, compute: Compute, operation_id: str, polls: int) -> Outco
         if operation.action in ENDING:
             return _poll_ending(store, compute, operation, polls)
         outcome, looked_at, seen = _poll_launching(store, compute, operation, polls)
-    except (ComputeThrottled, ComputeUnavailable):
+    except TransientCompute:
         return wait(polls)
     for name in sorted(operation.virtual_clusters()):
         join(store, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paddock.errors import ComputeThrottled, ComputeUnavailable
+from paddock.errors import TransientCompute
 from paddock.model.node import NodeStatus, TargetState
 from paddock.model.operation import Action
 from paddock.model.pace import DEFAULT_RATES, Bucket
@@ -61,7 +61,7 @@ def terminate(
         to_stop = [one for one in sorted(stopping) if one not in seen or seen[one].state not in _STOPPED]
         ended = paced(store, rates, Bucket.TERMINATE, to_end, compute.terminate)
         stopped = paced(store, rates, Bucket.STOP, to_stop, compute.stop)
-    except (ComputeThrottled, ComputeUnavailable):
+    except TransientCompute:
         return wait(polls)
     refused = {**ended.refused, **stopped.refused}
     errors |= {(ending | stopping)[instance_id]: reason for instance_id, reason in refused.items()}
