@@ -36,7 +36,7 @@ def two_buckets(**changes: Any) -> World:
 
 def in_order(world: World) -> list[Node]:
     """The nodes in the order in which they were asked for; their ids order those of one request alone."""
-    return sorted(world.nodes(), key=lambda node: (node.created_at, node.id))
+    return sorted(world.nodes(), key=lambda node: (node.managed_at, node.id))
 
 
 def names(world: World) -> list[str]:

@@ -81,7 +81,7 @@ def test_nodes_become_ready_once_their_instances_run_and_have_addresses() -> Non
     for node in world.nodes():
         assert node.private_ip
         assert node.dns_name.startswith(node.hostname)
-        assert node.ready_at >= node.launched_at >= node.created_at > 0
+        assert node.ready_at >= node.launched_at >= node.managed_at > 0
     assert invariants.at_rest(world) == []
 
 

@@ -108,7 +108,6 @@ class Node:
     virtual_cluster: str = ""
     virtual_cluster_uid: str = ""
     claim_changed_at: int = 0
-    created_at: int = 0
     provisioned: bool = False
     was_held: bool = False
     launched_at: int = 0

@@ -240,7 +240,6 @@ class Operation:
                 launcher=self.id,
                 attributes=group.attributes,
                 configuration=group.configuration,
-                created_at=self.start_time,
             )
             for group in self.groups
             for offset, name in enumerate(NameSet.from_document(group.names))
