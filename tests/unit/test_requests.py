@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,6 +15,7 @@ from paddock.model.requests import (
     ClusterWrite,
     NodeCreationRequest,
     NodeManagementRequest,
+    ScaleRequest,
     VirtualClusterWrite,
     is_request_id,
     is_virtual_cluster_id,
@@ -22,6 +24,8 @@ from paddock.model.virtual_cluster import AllocationMode
 from tests.fakes.world import bucket, nodearray
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
     from pydantic import BaseModel
 
 
@@ -44,6 +48,87 @@ def line(**changes: Any) -> dict[str, Any]:
 
 def claim(**changes: Any) -> dict[str, Any]:
     return {"virtualClusterId": "vc", **changes}
+
+
+# A value as Python writes it: quoted singly, in an enum, or one of its words.
+PYTHON = re.compile(r"(?<!\w)'|<\w|\b(?:None|True|False|dict|tuple|[A-Z]\w+\.[A-Z]+)\b")
+BODIES: dict[type[BaseModel], dict[str, Any]] = {
+    ClusterWrite: {"name": "c", "revision": 1, "nodearrays": [nodearray("a", bucket())]},
+    NodeCreationRequest: {
+        "requestId": "r",
+        "sets": [
+            {
+                "count": 1,
+                "nodearray": "a",
+                "definition": {"machineType": "m"},
+                "nameFormat": "a-%d",
+                "nameOffset": 1,
+                "nodeAttributes": {"KeepAlive": True, "Configuration": {}, "ShutdownPolicy": "Terminate"},
+                "placementGroupId": "p",
+            }
+        ],
+    },
+    NodeManagementRequest: {
+        "requestId": "r",
+        "force": True,
+        "ids": ["a"],
+        "ip_addresses": ["10.0.0.1"],
+        "filter": 'Name === "a"',
+    },
+    ScaleRequest: {"requestId": "r", "totalCoreCount": 1},
+    VirtualClusterWrite: {
+        "virtualClusterId": "vc",
+        "allocationMode": "mixed",
+        "divisible": False,
+        "replicaSets": {"a": 1},
+        "revision": 1,
+        "cluster": "c",
+        "provision": True,
+    },
+}
+WRONG: list[Any] = [None, True, -1, 1.5, 10**12, "", "?", [], ["?"], [True], {}, {"?": 1}, {"?": [{}]}]
+
+
+def places(document: Any, above: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The path to each value in a document, the document itself first."""
+    yield above
+    steps: Iterable[tuple[Any, Any]] = ()
+    if isinstance(document, dict):
+        steps = document.items()
+    elif isinstance(document, list):
+        steps = enumerate(document)
+    for step, value in steps:
+        yield from places(value, (*above, step))
+
+
+def replaced(document: Any, place: tuple[Any, ...], value: Any) -> Any:
+    """The document with another value in that place."""
+    if not place:
+        return value
+    copy = json.loads(json.dumps(document))
+    holder = copy
+    for step in place[:-1]:
+        holder = holder[step]
+    holder[place[-1]] = value
+    return copy
+
+
+@pytest.mark.parametrize("model", BODIES, ids=lambda model: model.__name__)
+def test_no_refusal_has_a_value_as_python_writes_it(model: type[BaseModel]) -> None:
+    read(model, BODIES[model])
+    messages = set()
+    for place in places(BODIES[model]):
+        for wrong in WRONG:
+            try:
+                read(model, json.dumps(replaced(BODIES[model], place, wrong)))
+            except InvalidRequest as error:
+                messages.add(error.message)
+    assert messages
+    assert [
+        message
+        for message in messages
+        if PYTHON.search(re.sub(r"match pattern '\S+( \S+)*?'(?=;|$)", "", message))
+    ] == []
 
 
 COUNTS: list[str] = [

@@ -309,6 +309,8 @@ def _wording(fault: ErrorDetails) -> str:
         return "must be a list"
     if kind in ("model_type", "dict_type", "model_attributes_type"):
         return "must be an object"
+    if kind == "enum":
+        return fault["msg"].replace("'", '"')
     return fault["msg"].removeprefix("Value error, ").replace("Tuple should", "The list should")
 
 

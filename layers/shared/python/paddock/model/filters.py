@@ -21,6 +21,8 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from paddock.model.wording import quoted
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -256,7 +258,7 @@ class _Parser:
         return _Token(match.lastgroup or "", match.group(), start)
 
     def _unexpected(self, expected: str) -> FilterError:
-        found = repr(self._next.text[:_TOLD]) if self._next.text else "the end"
+        found = quoted(self._next.text[:_TOLD]) if self._next.text else "the end"
         return FilterError(f"at character {self._next.at + 1} there must be {expected}, not {found}")
 
 
