@@ -15,7 +15,7 @@ READY := $(VENV)/.requirements-$(shell $(PYTHON) -c 'import hashlib, sys; print(
 export SAM_CLI_TELEMETRY := 0
 
 .DEFAULT_GOAL := help
-.PHONY: help local local-reset break logs sam-local test unit oracle explore soak torture bench bench-scale docs check format openapi pins build clean
+.PHONY: help local local-reset break logs sam-local test unit oracle explore fuzz soak torture bench bench-scale docs check format openapi pins build clean
 
 help:  ## Show the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 22
@@ -81,6 +81,11 @@ build: $(READY)  ## Build for AWS; `sam deploy --guided` comes next
 # Functions are deployed as they lie there.
 	@find functions -name __pycache__ -prune -exec rm -r {} +
 	HOST_PYTHON=$(CURDIR)/$(BIN)/python $(BIN)/sam build
+
+fuzz: EXAMPLES := 500
+fuzz: $(READY)  ## Ask the API what the OpenAPI document makes of it, right and wrong (EXAMPLES=500 SEED=)
+	@echo "paddock: make fuzz EXAMPLES=$(EXAMPLES) SEED=$(SEED)"
+	@FUZZ_EXAMPLES=$(EXAMPLES) $(BIN)/python -m pytest -q --timeout=0 --hypothesis-seed=$(SEED) tests/unit/test_fuzz.py
 
 openapi: $(READY)  ## Write the API's description, functions/api/openapi.json
 	@PYTHONPATH=layers/shared/python:functions:. exec $(BIN)/python -m tests.openapi

@@ -69,7 +69,7 @@ class Route:
 
 BOOLEAN: JsonSchema = {"type": "boolean", "default": False}
 REVISION: JsonSchema = {"type": "integer", "minimum": 0, "maximum": MAX_REVISION}
-NEXT = Query(schema={"type": "string", "minLength": 1}, text="The `nextToken` of the page before.")
+NEXT = Query(schema={"type": "string"}, text="The `nextToken` of the page before.")
 EXPECTED = Query(schema=REVISION, text="The revision that you read, as `If-Match`; one of them is enough.")
 
 
