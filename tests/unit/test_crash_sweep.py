@@ -280,6 +280,13 @@ def _create(world: World) -> None:
     world.drive_all()
 
 
+def _create_many(world: World) -> None:
+    """Their records take three transactions."""
+    with suppress(DuplicateRequest):
+        world.create(11, request_id="r")
+    world.drive_all()
+
+
 def _create_throttled(world: World) -> None:
     """Throttling has passed when the nodes are asked for again, whoever does."""
     try:
@@ -591,6 +598,13 @@ SCENARIOS = {
         _create,
         _create,
         lambda world: _machines(world) == ["c7i-large", "c7i-xlarge", "c7i-2xlarge"],
+        timely=True,
+    ),
+    "create many": Scenario(
+        _ready(0, most=11),
+        _create_many,
+        _create_many,
+        lambda world: _statuses(world) == [READY] * 11,
         timely=True,
     ),
     "create, throttled": Scenario(
