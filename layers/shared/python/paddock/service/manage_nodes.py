@@ -200,12 +200,12 @@ def mark(store: Store, operation: Operation, until: int | None = None) -> list[t
             # Something has changed: it may be the operation, which has ended, was resumed, or noted an error.
             current = store.read.operation(operation.id)
         tried = ids
+        for node_id in ids:
+            # What an earlier attempt found is no longer so.
+            refused.pop(node_id, None)
         if current is None or not current.is_running:
             current = None
             return []
-        for node_id in ids:
-            # What an earlier attempt found.
-            refused.pop(node_id, None)
         plan = _Marking(store.read, current)
         for node in store.read.nodes_by_id(operation.cluster, ids):
             if node.managed_by != operation.id:

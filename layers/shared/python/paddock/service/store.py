@@ -80,9 +80,8 @@ class Store:
         try:
             self._repository.commit(*stamped)
         except WriteConflictError as conflict:
-            raise WriteConflictError(
-                [given for given, write in both if write in conflict.writes]
-            ) from conflict
+            lost = {id(write) for write in conflict.writes}
+            raise WriteConflictError([given for given, write in both if id(write) in lost]) from conflict
         return Written(
             [
                 (given.record, write.record)
