@@ -51,7 +51,7 @@ explore: $(READY)  ## Search at random for what breaks an invariant (EXAMPLES=50
 
 soak: $(READY)  ## Run all of it in bad weather for as long as SOAK_SECONDS says (600)
 	@SOAK_SECONDS=$(or $(SOAK_SECONDS),600) exec $(BIN)/python -m pytest -s -m soak \
-		tests/integration/test_soak.py tests/integration/test_torture.py
+		tests/integration
 
 torture: $(READY)  ## Kill, pause and mislead real processes for so long, and look (TORTURE_SECONDS=600 SEED= FAULT=)
 	@PYTHONPATH=layers/shared/python:. exec $(BIN)/python -m tests.torture.run \
