@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from openapi_pydantic import OpenAPI
 from pydantic import TypeAdapter
 
+from paddock.errors import RevisionConflict
 from paddock.http.errors import CLUSTERS, NODES, VIRTUAL_CLUSTERS
 from paddock.model.definition import ClusterName, Word
 from paddock.model.requests import VirtualClusterId
@@ -242,6 +243,8 @@ def _responses(name: str, route: Route) -> dict[str, Any]:
 def _error_response(status: int, schemas: Sequence[str]) -> dict[str, Any]:
     options = [{"$ref": schema} for schema in schemas]
     headers = {401: ["WWW-Authenticate"], 429: ["Retry-After"], 503: ["Retry-After"]}.get(status, [])
+    if any(schema.endswith(RevisionConflict.__name__) for schema in schemas):
+        headers = [ETAG]
     made: dict[str, Any] = {
         "description": HTTPStatus(status).phrase,
         "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in headers},
