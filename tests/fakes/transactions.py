@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paddock.adapters.dynamodb.repository import DynamoDbRepository
 from tests.fakes.repository import FakeRepository
 
 if TYPE_CHECKING:
@@ -15,4 +16,5 @@ MAX_WRITES = 6
 
 def make_transactions_small(monkeypatch: pytest.MonkeyPatch, most: int = MAX_WRITES) -> None:
     """Let a transaction have so many writes at most."""
-    monkeypatch.setattr(FakeRepository, "max_writes", most)
+    for repository in (FakeRepository, DynamoDbRepository):
+        monkeypatch.setattr(repository, "max_writes", most)

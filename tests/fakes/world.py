@@ -40,6 +40,7 @@ from tests.fakes.ec2 import FakeEc2
 from tests.fakes.parts import FakeParts, in_sum
 from tests.fakes.quotas import FakeQuotas
 from tests.fakes.repository import FakeRepository
+from tests.fakes.stored import StoredRepository
 from tests.fakes.transitions import StrictRepository
 from tests.fakes.workflows import FakeWorkflows
 
@@ -87,11 +88,17 @@ class World:
     """One cluster ``demo``, and short ways to use it."""
 
     def __init__(
-        self, *nodearrays: dict[str, Any], clock: ManualClock | None = None, **definition: Any
+        self,
+        *nodearrays: dict[str, Any],
+        clock: ManualClock | None = None,
+        stored: bool = False,
+        **definition: Any,
     ) -> None:
+        """``stored``: over the real repository, which is slower."""
         self.clock = clock or ManualClock()
         self.rates: Rates = DEFAULT_RATES
-        self.repository: FakeRepository = StrictRepository()
+        repository: Any = StoredRepository() if stored else StrictRepository()
+        self.repository: FakeRepository = repository
         self.ec2 = FakeEc2(now=self.clock.seconds)
         self.compute = FakeCompute(self.ec2)
         self.workflows = FakeWorkflows()

@@ -4,50 +4,30 @@ from __future__ import annotations
 
 import time
 from dataclasses import astuple
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from paddock.adapters.dynamodb.items import from_item
 from paddock.adapters.dynamodb.keys import key_of
 from paddock.adapters.dynamodb.repository import DynamoDbRepository
 from paddock.adapters.ec2 import Ec2Compute
 from paddock.adapters.step_functions import StepFunctionsWorkflows
-from paddock.model.cluster import Cluster
-from paddock.model.ledger import Ledger
-from paddock.model.node import Node
-from paddock.model.operation import SECOND_NS, Operation, Request
-from paddock.model.pace import Pace
-from paddock.model.quotas import Quotas
-from paddock.model.usage import UsageInterval
-from paddock.model.virtual_cluster import VirtualCluster, VirtualClusterChange
+from paddock.model.operation import SECOND_NS
 from paddock.reconcile.fan_out import fan_out
 from paddock.reconcile.run import Report, reconcile
 from paddock.service.store import Store
 from tests.emulator.client import Client
 from tests.fakes import invariants
 from tests.fakes.parts import FakeParts, in_sum
+from tests.fakes.stored import record_of
 from tests.fakes.world import World
 from tests.integration.story import PATIENCE_SECONDS
 
 if TYPE_CHECKING:
     from mypy_boto3_dynamodb import DynamoDBClient
 
-    from paddock.ports.repository import Record
     from tests.emulator.stack import Stack
 
 # Past every time of grace of the reconciler, and before the deadline of any operation.
 AHEAD_NS = 20 * 60 * SECOND_NS
-
-KINDS: dict[str, type[Record]] = {
-    "CLUSTERS": Cluster,
-    "CLUSTER": Node,
-    "OPERATION": Operation,
-    "PACE": Pace,
-    "QUOTAS": Quotas,
-    "REQUEST": Request,
-    "USAGE": UsageInterval,
-    "VIRTUAL_CLUSTERS": VirtualCluster,
-    "HISTORY": VirtualClusterChange,
-}
 
 
 class ClockAhead:
@@ -101,13 +81,6 @@ def world_of(dynamodb: DynamoDBClient, table: str, ec2_endpoint: str) -> World:
     world.repository._records = {key_of(record): record for record in records}
     world.ec2.restore(Client(ec2_endpoint, None).get("/_fake/state").json()["state"])
     return world
-
-
-def record_of(item: dict[str, Any]) -> Record:
-    """The record of any kind that an item holds."""
-    kind: Any = Ledger if item["sk"]["S"] == "LEDGER" else KINDS[item["pk"]["S"].partition("#")[0]]
-    record: Record = from_item(kind, item)
-    return record
 
 
 def broken(stack: Stack) -> list[str]:

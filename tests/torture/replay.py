@@ -14,8 +14,8 @@ from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.virtual_cluster import VirtualCluster
 from paddock.ports.repository import Delete, Put
+from tests.fakes.stored import record_of
 from tests.fakes.transitions import unforeseen
-from tests.integration.aftermath import record_of
 from tests.torture.roles import DEFINITION
 
 if TYPE_CHECKING:

@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from tests.fakes.actors import Luck
 
 EXAMPLES = os.environ.get("EXAMPLES")
-# Parts run beside each other, where there are several processes.
+# Parts run beside each other, where there are several processes; every other one over the real repository.
 PARTS = 1 if EXAMPLES else 4
 EXAMPLES_OF_A_PART = 22
 LEAST_STEPS = 1_000
@@ -118,6 +118,7 @@ class Walk(RuleBasedStateMachine):
 
     steps = 0
     ended: ClassVar[Counter[str]] = Counter()
+    stored = False
     random = Random()  # noqa: S311  # nothing is kept secret
 
     def __init__(self) -> None:
@@ -129,7 +130,7 @@ class Walk(RuleBasedStateMachine):
             bucket("c7i-xlarge", templateId="m", maxCount=4),
             maxCount=14,
         )
-        self.world = World(array, idleTimeoutSeconds=1800)
+        self.world = World(array, stored=Walk.stored, idleTimeoutSeconds=1800)
         self.actors: list[Actor] = []
         self.ends: dict[Actor, Callable[[Actor], None]] = {}
         self.requests: dict[Actor, Request] = {}
@@ -441,6 +442,7 @@ def test_whatever_meets_and_whatever_dies_the_invariants_hold(
     monkeypatch.setattr("paddock.model.identity.randbits", Walk.random.getrandbits)
     monkeypatch.setattr(Walk, "steps", 0)
     monkeypatch.setattr(Walk, "ended", Counter())
+    monkeypatch.setattr(Walk, "stored", part % 2 == 1)
     run_state_machine_as_test(
         # A part takes the same walks each time, and other ones than the other parts.
         Walk if EXAMPLES else seed(part)(Walk),
