@@ -62,6 +62,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.line(f"paddock: the contract on DynamoDB Local was left out: {why}")
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run all that needs a store as a process of its own in one worker, so that each is started once."""
     for item in items:

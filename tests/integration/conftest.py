@@ -53,6 +53,7 @@ def client(stack: Stack) -> Client:
     return stack.client
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run all of them in one worker, one after another: they share a stack, and its clock and faults."""
     for item in items:
