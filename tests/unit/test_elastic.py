@@ -341,7 +341,7 @@ def test_what_is_lost_as_soon_as_it_is_ready_is_replaced_after_pauses_that_grow(
             end(world, node)
             told = world.held("vc").condition
             assert not told.status
-            assert f"nodes were lost; {node.name}: " in told.message
+            assert f"1 node was lost; {node.name}: " in told.message
             assert end is not be_interrupted or "takes its spot instance back" in told.message
     within = [sum(one < minutes * MINUTE for one in launched) for minutes in (3, 15, 60)]
     assert within <= [4, 6, 9], launched

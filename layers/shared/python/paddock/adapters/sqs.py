@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import TypeAdapter
 
+from paddock.model.wording import counted, listed
 from paddock.ports.parts import Part
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ class SqsParts:
             answer = self._client.send_message_batch(QueueUrl=self._queue_url, Entries=entries)
             refused += [failure["Code"] for failure in answer.get("Failed", ())]
         if refused:
-            raise RuntimeError(f"{len(refused)} parts were not taken: {sorted(set(refused))}")
+            raise RuntimeError(
+                f"{counted(len(refused), 'part was', 'parts were')} not taken: {listed(sorted(set(refused)))}"
+            )
 
 
 def parse_part(body: str) -> Part:

@@ -17,3 +17,8 @@ def quoted(value: Any) -> str:
 def listed(names: Iterable[object]) -> str:
     """Names as a sentence has them: ``GET, PUT``; ``none`` where there are none."""
     return ", ".join(str(name) for name in names) or "none"
+
+
+def counted(count: int, one: str, several: str) -> str:
+    """The count before the words for it: ``1 node was lost``, ``2 nodes were lost``."""
+    return f"{count} {one if count == 1 else several}"

@@ -28,6 +28,7 @@ from paddock.errors import TransientStore
 from paddock.model.node import Node
 from paddock.model.operation import SECOND_NS
 from paddock.model.virtual_cluster import ConditionReason, change_between, tombstone
+from paddock.model.wording import counted
 from paddock.ports.repository import Put, WriteConflictError
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def repair_members(store: Store, name: str) -> int:
         now = store.now()
         there = {node.id: node for node in nodes}
         reasons = "; ".join(f"{one} {_why_wrong(there.get(one))}" for one in wrong[:_MAX_REASONS])
-        message = f"{len(wrong)} nodes were not its own: {reasons}"
+        message = f"{counted(len(wrong), 'node was', 'nodes were')} not its own: {reasons}"
         condition = stored.condition.changed(ConditionReason.NODES_LOST, message, now)
         after = replace(stored.without(wrong), condition=condition, retry_at=0)
         change = change_between(stored, after, "NodesLost", now, message=message)

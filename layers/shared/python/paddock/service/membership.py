@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from paddock.model.node import Node
 from paddock.model.virtual_cluster import ConditionReason, change_between
+from paddock.model.wording import counted
 from paddock.ports.repository import Delete, Put
 from paddock.service.provisioning import after_loss
 
@@ -75,7 +76,7 @@ def _left(stored: VirtualCluster | None, nodes: Sequence[Node], reason: str, now
     lost = len(stored.node_instances) - len(after.node_instances)
     if lost:
         after = after_loss(after, now - min(node.ready_at for node in nodes), now)
-        cause = f"{lost} nodes were lost; {reason}"
+        cause = f"{counted(lost, 'node was lost', 'nodes were lost')}; {reason}"
         pause = f"; {after.attempts} launches in a row did not last, so the next one waits"
         message = cause + pause if after.retry_at > now else cause
         condition = stored.condition.changed(ConditionReason.NODES_LOST, message, now, cause=cause)

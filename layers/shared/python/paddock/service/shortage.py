@@ -161,8 +161,5 @@ def _with_refusal(node: Node, result: LaunchResult) -> str:
 def _reason(node: Node, batch: LaunchBatch, result: LaunchResult) -> str:
     """Why the node has no instance, with what was tried before."""
     reasons = "; ".join(dict.fromkeys(f"{refusal.code}: {refusal.message}" for refusal in result.refusals))
-    reason = (
-        reasons
-        or f"{len(result.instance_ids)} of {batch.count} instances were launched, with no reason given"
-    )
+    reason = reasons or f"{len(result.instance_ids)} of {batch.count} launched, with no reason given"
     return f"{reason}; before that, {node.status_message}" if node.status_message else reason
