@@ -6,8 +6,6 @@ VENV := .venv
 BIN := $(VENV)/bin
 EXAMPLES ?= 5000
 WORKERS ?= 2
-# What shares a process of its own, as the integration tests do their stack, is one group, in one worker.
-TOGETHER = -q -n $(WORKERS) --dist loadgroup --durations 10
 SEED := $(or $(SEED),$(shell date +%s))
 # Another Python than the last time, or one that was updated, makes another environment.
 READY := $(VENV)/.requirements-$(shell $(PYTHON) -c 'import hashlib, sys; print(hashlib.sha256((sys.version + sys.base_prefix).encode()).hexdigest()[:12])' 2>/dev/null)
@@ -35,11 +33,13 @@ logs: $(READY)  ## Follow the log of `make local` (OPERATION=)
 sam-local: $(READY)  ## Build for `sam local` on this computer's processor, and print its commands
 	@exec $(BIN)/python -m tests.emulator.sam_local
 
-test: $(READY)  ## Run all tests (WORKERS=2)
-	@exec $(BIN)/python -m pytest $(TOGETHER)
+test: $(READY)  ## Run all tests, those of the deployed stack beside the others
+	@$(BIN)/python -m pytest -q --durations 10 tests/integration tests/template & deployed=$$!; \
+	$(BIN)/python -m pytest -q --durations 10 tests/unit tests/contract; status=$$?; \
+	wait $$deployed && exit $$status
 
 unit: $(READY)  ## Run the tests that need no deployed stack (WORKERS=2)
-	@exec $(BIN)/python -m pytest $(TOGETHER) tests/unit tests/contract
+	@exec $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations 10 tests/unit tests/contract
 
 oracle: $(READY)  ## Compare the stores of the tests with Amazon's DynamoDB Local (Java, npm)
 	@ORACLE_REQUIRED=1 exec $(BIN)/python -m pytest -q -k "oracle" tests/contract

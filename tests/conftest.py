@@ -1,25 +1,12 @@
-"""How tests are shared out to several processes, and the sum of what they counted there."""
+"""What tests count is added up over all of them, in whatever process each ran, and told at the end."""
 
 from __future__ import annotations
 
 from collections import Counter
 from typing import TYPE_CHECKING
 
-import pytest
-
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-# Files whose tests take long, so that one process should not have all of them.
-SPLIT = {"test_crash_sweep.py", "test_virtual_clusters_stateful.py"}
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
-    """Give a process a file at a time: to share out thousands of tests singly costs more than they do."""
-    for item in items:
-        if item.path.name not in SPLIT and item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(item.path.stem))
+    import pytest
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 # One connection for each thread of the concurrency tests.
 CONNECTIONS = 20
-WITH_STORES = {"test_dynamodb.py", "test_repository.py"}
 LEFT_OUT = "no DynamoDB Local: "
 
 
@@ -60,14 +59,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     for reason in [one for one in reasons if LEFT_OUT in one][:1]:
         why = reason.partition(LEFT_OUT)[2].rstrip("')")
         terminalreporter.line(f"paddock: the contract on DynamoDB Local was left out: {why}")
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run all that needs a store as a process of its own in one worker, so that each is started once."""
-    for item in items:
-        if item.path.name in WITH_STORES:
-            item.add_marker(pytest.mark.xdist_group("stores"))
 
 
 def _client(url: str) -> DynamoDBClient:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,7 +16,6 @@ if TYPE_CHECKING:
     from tests.emulator.client import Client
     from tests.emulator.stack import Stack
 
-HERE = Path(__file__).parent
 DL_QUOTA = {"L-6E869C2A": 192}
 
 
@@ -51,11 +49,3 @@ def base_url(stack: Stack) -> str:
 def client(stack: Stack) -> Client:
     """An HTTP client with the right credentials."""
     return stack.client
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run all of them in one worker, one after another: they share a stack, and its clock and faults."""
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("stack"))
