@@ -41,7 +41,6 @@ from tests.fakes.parts import FakeParts, in_sum
 from tests.fakes.quotas import FakeQuotas
 from tests.fakes.repository import FakeRepository
 from tests.fakes.stored import StoredRepository
-from tests.fakes.transitions import StrictRepository
 from tests.fakes.workflows import FakeWorkflows
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ class World:
         """``stored``: over the real repository, which is slower."""
         self.clock = clock or ManualClock()
         self.rates: Rates = DEFAULT_RATES
-        repository: Any = StoredRepository() if stored else StrictRepository()
+        repository: Any = StoredRepository() if stored else FakeRepository()
         self.repository: FakeRepository = repository
         self.ec2 = FakeEc2(now=self.clock.seconds)
         self.compute = FakeCompute(self.ec2)

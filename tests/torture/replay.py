@@ -14,8 +14,8 @@ from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.virtual_cluster import VirtualCluster
 from paddock.ports.repository import Delete, Put
+from paddock.service.store import wrong_transition
 from tests.fakes.stored import record_of
-from tests.fakes.transitions import unforeseen
 from tests.torture.roles import DEFINITION
 
 if TYPE_CHECKING:
@@ -111,9 +111,8 @@ class Judge:
             if after.revision <= last or (key, after.revision) in self._seen:
                 yield f"{key} was at revision {last}, and is at {after.revision}"
             self._seen.add((key, after.revision))
-        yield from (
-            f"{key} {one}: a change of state that there may not be" for one in _strange(before, after)
-        )
+        if wrong := _wrong(before, after):
+            yield f"{key}: {wrong}"
         match record:
             case Node():
                 yield from self._see_node(record, is_there=after is not None)
@@ -167,13 +166,13 @@ class Judge:
             self._compare(node)
 
 
-def _strange(before: Record | None, after: Record | None) -> list[tuple[str, str, str]]:
-    """The changes of state that there may not be; no write can be made of one whose revision did not grow."""
+def _wrong(before: Record | None, after: Record | None) -> str:
+    """Why the state may not have changed so. A change whose revision did not grow is reported elsewhere."""
     if after is None:
-        return unforeseen((Delete(before),)) if before else []
+        return wrong_transition(Delete(before)) if before else ""
     if before is not None and after.revision <= before.revision:
-        return []
-    return unforeseen((Put(after, was=before),))
+        return ""
+    return wrong_transition(Put(after, was=before))
 
 
 def _see_limits(ledger: Ledger) -> Iterator[str]:

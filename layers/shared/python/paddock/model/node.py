@@ -11,7 +11,7 @@ from paddock.model.identity import operation_of
 
 
 class NodeStatus(StrEnum):
-    """Where a node is. End states are spelled as in ``TargetState``."""
+    """Where a node is. End states are spelled as in ``TargetState``; a Terminated node has no record."""
 
     OFF = "Off"
     ACQUIRING = "Acquiring"
@@ -19,7 +19,6 @@ class NodeStatus(StrEnum):
     READY = "Ready"
     DEALLOCATED = "Deallocated"
     TERMINATING = "Terminating"
-    TERMINATED = "Terminated"
     FAILED = "Failed"
 
 

@@ -15,6 +15,7 @@ from paddock.model.pace import DEFAULT_RATES, Bucket
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from collections.abc import Set as AbstractSet
 
 SECOND_NS = 1_000_000_000
 # What an operation is given beside the time that EC2's rates take for its instances.
@@ -73,6 +74,30 @@ class OperationState(StrEnum):
     SUCCEEDED = "Succeeded"
     PARTIALLY_SUCCEEDED = "PartiallySucceeded"
     FAILED = "Failed"
+
+
+# The states that may follow each state; ``None`` is an operation that is not on record. What has ended stays.
+TRANSITIONS: Mapping[OperationState | None, AbstractSet[OperationState]] = {
+    None: {OperationState.RUNNING, OperationState.SUCCEEDED, OperationState.FAILED},
+    OperationState.RUNNING: {
+        OperationState.SUCCEEDED,
+        OperationState.PARTIALLY_SUCCEEDED,
+        OperationState.FAILED,
+    },
+}
+
+
+def wrong_transition(was: Operation | None, becomes: Operation | None) -> str:
+    """Why an operation may not become so, or nothing where it may; ``None`` is no record.
+
+    An operation may always stay as it is. Only DynamoDB removes one, when it expires.
+    """
+    before = was.state if was is not None else None
+    if becomes is None:
+        return f"an operation that is {before} cannot be removed"
+    if becomes.state is not before and becomes.state not in TRANSITIONS.get(before, ()):
+        return f"an operation cannot go from {before or 'nothing'} to {becomes.state}"
+    return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

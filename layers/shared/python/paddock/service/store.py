@@ -6,10 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from paddock.errors import Busy
+from paddock.model import node_lifecycle, operation
 from paddock.model.identity import next_revision
-from paddock.model.operation import SECOND_NS
+from paddock.model.node import Node
+from paddock.model.operation import SECOND_NS, Operation
 from paddock.model.virtual_cluster import VirtualCluster, VirtualClusterChange
-from paddock.ports.repository import Put, WriteConflictError
+from paddock.ports.repository import Delete, Put, WriteConflictError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -25,6 +27,10 @@ TIME_NS = 12 * SECOND_NS
 Result = TypeVar("Result")
 Item = TypeVar("Item")
 Given = TypeVar("Given", bound="Record")
+
+
+class TransitionError(RuntimeError):
+    """A write would change a record's state as it may not change: a bug here, and no fault of a client's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +79,11 @@ class Store:
     def commit(self, *writes: Write) -> Written:
         """See ``Repository.commit``; each record gets its next revision.
 
-        A ``WriteConflictError`` names the writes as they were given.
+        A ``WriteConflictError`` names the writes as they were given. Raises ``TransitionError``, with nothing
+        written, for a change of state that is not in the tables of ``TRANSITIONS``.
         """
+        if wrong := [reason for write in writes if (reason := wrong_transition(write))]:
+            raise TransitionError("; ".join(wrong))
         stamped = _stamped(writes, self.now())
         both = list(zip(writes, stamped, strict=True))
         try:
@@ -169,6 +178,21 @@ class Store:
 
         most = max(1, (self.max_writes - writes_beside) // writes_per_id)
         _halving(ids, most, lambda some: self.retry_on_conflict(lambda: commit(some)))
+
+
+def wrong_transition(write: Write) -> str:
+    """Why the write may not change the state of its record so; empty where it may."""
+    match write:
+        case Put(Node() as record, (Node() | None) as was):
+            return node_lifecycle.wrong_transition(was, record)
+        case Delete(Node() as was):
+            return node_lifecycle.wrong_transition(was, None)
+        case Put(Operation() as record, (Operation() | None) as was):
+            return operation.wrong_transition(was, record)
+        case Delete(Operation() as was):
+            return operation.wrong_transition(was, None)
+        case _:
+            return ""
 
 
 def _halving(items: Sequence[Item], most: int, act: Callable[[Sequence[Item]], bool]) -> None:
