@@ -13,14 +13,8 @@ from botocore.config import Config
 
 from paddock.adapters.ec2 import Ec2Compute, group_name, refusal_kind
 from paddock.errors import ComputeThrottled, ComputeUnavailable, LaunchRefused
-from paddock.ports.compute import (
-    InstanceState,
-    LaunchRequest,
-    LaunchResult,
-    MachineFacts,
-    Refusal,
-    RefusalKind,
-)
+from paddock.model.instance import InstanceState
+from paddock.ports.compute import LaunchRequest, LaunchResult, MachineFacts, Refusal, RefusalKind
 from tests.emulator.ec2_server import Ec2Server, serving
 from tests.fakes.compute import DEPLOYMENT, FakeCompute
 from tests.fakes.ec2 import ANSWER_LOST, FakeEc2, Settings

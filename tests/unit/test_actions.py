@@ -19,9 +19,9 @@ from tests.fakes.world import CLUSTER, World, bucket, nodearray
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from paddock.model.instance import Instance
     from paddock.model.node import Node
     from paddock.model.operation import Operation
-    from paddock.ports.compute import Instance
 
 FIXED = {"Fixed": True}
 OFF = {"StartAutomatically": False}

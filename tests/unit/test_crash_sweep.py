@@ -42,8 +42,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from paddock.adapters.dynamodb.keys import Key
+    from paddock.model.instance import Instance
     from paddock.model.virtual_cluster import VirtualCluster
-    from paddock.ports.compute import Instance, LaunchRequest, LaunchResult
+    from paddock.ports.compute import LaunchRequest, LaunchResult
     from paddock.ports.repository import Write
     from tests.fakes.ec2 import FakeEc2
     from tests.fakes.repository import Found

@@ -20,7 +20,7 @@ from tests.fakes.world import CLUSTER, World, nodearray
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from paddock.ports.compute import Instance
+    from paddock.model.instance import Instance
 
 
 def sent(world: World) -> list[Part]:

@@ -23,7 +23,8 @@ from tests.fakes.world import CLUSTER, World, nodearray
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from paddock.ports.compute import Instance, LaunchResult
+    from paddock.model.instance import Instance
+    from paddock.ports.compute import LaunchResult
 
 GRACE = UNSEEN_GRACE_NS / SECOND_NS
 STOPPED_GRACE = STOPPED_GRACE_NS / SECOND_NS

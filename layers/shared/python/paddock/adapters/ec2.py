@@ -24,15 +24,9 @@ from typing import TYPE_CHECKING, cast
 from botocore.exceptions import ClientError, ConnectionError, HTTPClientError  # noqa: A004 - botocore's name
 
 from paddock.errors import ComputeThrottled, ComputeUnavailable, LaunchRefused
+from paddock.model.instance import Instance, InstanceState
 from paddock.model.operation import SECOND_NS
-from paddock.ports.compute import (
-    Instance,
-    InstanceState,
-    LaunchResult,
-    MachineFacts,
-    Refusal,
-    RefusalKind,
-)
+from paddock.ports.compute import LaunchResult, MachineFacts, Refusal, RefusalKind
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from paddock.errors import Busy
 from paddock.model.identity import derived_operation_id
+from paddock.model.instance import InstanceState
 from paddock.model.operation import SECOND_NS, Action
-from paddock.ports.compute import InstanceState
 from paddock.ports.repository import WriteConflictError
 from paddock.reconcile.observe import ended_launchers, observe
 from paddock.service.healing import heal_unmet
@@ -25,8 +25,9 @@ from paddock.service.read_nodes import nodes_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
+    from paddock.model.instance import Instance
     from paddock.model.node import Node
-    from paddock.ports.compute import Compute, Instance
+    from paddock.ports.compute import Compute
     from paddock.ports.repository import Reads
     from paddock.ports.workflows import Workflows
     from paddock.service.store import Store

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from paddock.model.instance import InstanceState
 from paddock.model.node import NodeStatus
 from paddock.model.operation import DEADLINE_NS, SECOND_NS
-from paddock.ports.compute import InstanceState
 from paddock.ports.repository import Put
 from paddock.service.lookup import running_among
 from paddock.service.observation import (
@@ -24,9 +24,9 @@ from paddock.service.settling import never_launched, release_nodes, remove_nodes
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from paddock.model.instance import Instance
     from paddock.model.ledger import Ledger
     from paddock.model.node import Node
-    from paddock.ports.compute import Instance
     from paddock.ports.repository import Reads, Write
     from paddock.service.store import Store
 

@@ -11,8 +11,9 @@ from paddock.service.orphans import end_instances, find_orphans
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from paddock.model.instance import Instance
     from paddock.model.node import Node
-    from paddock.ports.compute import Compute, Instance
+    from paddock.ports.compute import Compute
     from paddock.service.store import Store
 
 # What was launched lately may not be written down yet.

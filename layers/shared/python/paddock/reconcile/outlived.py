@@ -15,8 +15,9 @@ from paddock.service.observation import is_ending, is_to_end
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from paddock.model.instance import Instance
     from paddock.model.node import Node
-    from paddock.ports.compute import Compute, Instance
+    from paddock.ports.compute import Compute
     from paddock.ports.repository import Reads
 
 logger = logging.getLogger(__name__)

@@ -32,8 +32,9 @@ from paddock.service.tagging import TAGS_PER_RUN, tag_instances
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from paddock.model.instance import Instance
     from paddock.model.node import Node
-    from paddock.ports.compute import Compute, Instance
+    from paddock.ports.compute import Compute
     from paddock.ports.parts import Part
     from paddock.ports.workflows import Workflows
     from paddock.service.store import Store

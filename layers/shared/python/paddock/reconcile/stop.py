@@ -8,15 +8,16 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from paddock.model.instance import InstanceState
 from paddock.model.node import NodeStatus
-from paddock.ports.compute import InstanceState
 from paddock.reconcile.suspects import still_wrong
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from paddock.model.instance import Instance
     from paddock.model.node import Node
-    from paddock.ports.compute import Compute, Instance
+    from paddock.ports.compute import Compute
     from paddock.ports.repository import Reads
 
 logger = logging.getLogger(__name__)

@@ -9,8 +9,8 @@ from paddock.service.observation import instance_of
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from paddock.model.instance import Instance
     from paddock.model.node import Node
-    from paddock.ports.compute import Instance
     from paddock.ports.repository import Reads
 
 

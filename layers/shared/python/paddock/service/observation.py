@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from paddock.model.instance import InstanceState
 from paddock.model.node import Node, NodeStatus, TargetState
 from paddock.model.operation import SECOND_NS
-from paddock.ports.compute import InstanceState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from paddock.ports.compute import Instance
+    from paddock.model.instance import Instance
 
 # Descriptions lag minutes behind a launch; only an instance that stays out of sight for this long is gone.
 UNSEEN_GRACE_NS = 300 * SECOND_NS

@@ -11,8 +11,9 @@ from paddock.service.observation import is_ending
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from paddock.model.instance import Instance
     from paddock.model.node import Node
-    from paddock.ports.compute import Compute, Instance
+    from paddock.ports.compute import Compute
 
 logger = logging.getLogger(__name__)
 

@@ -17,8 +17,9 @@ from paddock.model.operation import SECOND_NS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from paddock.model.instance import Instance
     from paddock.model.node import Node
-    from paddock.ports.compute import Compute, Instance
+    from paddock.ports.compute import Compute
 
 logger = logging.getLogger(__name__)
 

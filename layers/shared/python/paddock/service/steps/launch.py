@@ -9,11 +9,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.errors import ComputeUnavailable, LaunchRefused, TransientCompute
+from paddock.model.instance import InstanceState
 from paddock.model.node import NodeStatus
 from paddock.model.operation import DEADLINE_NS, SECOND_NS, Action, LaunchBatch
 from paddock.model.pace import DEFAULT_RATES, Bucket, Pace
 from paddock.model.places import places_of
-from paddock.ports.compute import InstanceState, LaunchRequest, LaunchResult, Refusal, RefusalKind
+from paddock.ports.compute import LaunchRequest, LaunchResult, Refusal, RefusalKind
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.manage_nodes import prepare
 from paddock.service.observation import UNSEEN_GRACE_NS, stopped

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from paddock.errors import TransientCompute
 from paddock.model.identity import node_index
+from paddock.model.instance import InstanceState
 from paddock.model.node import NodeStatus, TargetState
 from paddock.model.operation import ENDING, Action
-from paddock.ports.compute import InstanceState
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.goals import is_led_there, is_on_its_way
 from paddock.service.healing import join
@@ -23,10 +23,11 @@ from paddock.service.tagging import TAGS_PER_POLL, tag_instances
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from paddock.model.instance import Instance
     from paddock.model.ledger import Ledger
     from paddock.model.node import Node
     from paddock.model.operation import Operation
-    from paddock.ports.compute import Compute, Instance
+    from paddock.ports.compute import Compute
     from paddock.ports.repository import Reads, Write
     from paddock.service.store import Store
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.errors import TransientCompute
+from paddock.model.instance import InstanceState
 from paddock.model.node import NodeStatus, TargetState
 from paddock.model.operation import Action
 from paddock.model.pace import DEFAULT_RATES, Bucket
-from paddock.ports.compute import InstanceState
 from paddock.ports.repository import Put
 from paddock.service.goals import is_led_there
 from paddock.service.manage_nodes import prepare
