@@ -24,6 +24,7 @@ from paddock.errors import (
     WorkflowsUnavailable,
 )
 from paddock.model.node import NodeStatus
+from paddock.model.node_lifecycle import claimed_for
 from paddock.model.operation import DEADLINE_NS, SECOND_NS, Action, Operation, OperationState
 from paddock.model.requests import ScaleRequest
 from paddock.ports.repository import Put
@@ -267,7 +268,7 @@ def _with_stale_claims() -> World:
     world = _ready(10)()
     now = world.clock.now()
     for node in world.nodes():
-        world.store.commit(Put(node.claimed_by("a", "gone", now), was=node))
+        world.store.commit(Put(claimed_for(node, "a", "gone", now), was=node))
     return world
 
 

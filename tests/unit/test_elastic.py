@@ -9,14 +9,13 @@ import pytest
 
 from paddock.errors import InsufficientNodes, NotFound, StoreThrottled
 from paddock.model.node import NodeStatus
+from paddock.model.node_observation import STOPPED_GRACE_NS, UNSEEN_GRACE_NS
 from paddock.model.operation import SECOND_NS, Action
 from paddock.model.requests import ScaleRequest
 from paddock.model.virtual_cluster import ConditionReason, VirtualCluster
 from paddock.ports.repository import Put
-from paddock.reconcile.observe import STOPPED_GRACE_NS
 from paddock.service.healing import heal_unmet
 from paddock.service.manage_nodes import retry_failed
-from paddock.service.observation import UNSEEN_GRACE_NS
 from paddock.service.provisioning import EARLY_LOSS_NS
 from paddock.service.scale_nodes import scale_nodes
 from paddock.service.virtual_clusters import virtual_cluster_history

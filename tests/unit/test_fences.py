@@ -11,11 +11,11 @@ import pytest
 
 from paddock.errors import DuplicateRequest, InsufficientNodes, NotFound
 from paddock.model.node import NodeStatus
+from paddock.model.node_lifecycle import failed, given_back
 from paddock.model.operation import Action, Operation
 from paddock.ports.repository import Put
 from paddock.service.claims import Change, commit_change
 from paddock.service.clusters import delete_cluster
-from paddock.service.observation import failed
 from paddock.service.operations import find_operation
 from paddock.service.read_nodes import list_nodes
 from paddock.service.settling import forget_failed
@@ -646,7 +646,7 @@ def test_what_was_written_before_gets_nothing_of_what_bears_the_name_later() -> 
         dying.go()
     for node in world.nodes():
         [current] = world.repository.nodes_by_id(CLUSTER, [node.id])
-        world.store.commit(Put(current.given_back_at(world.clock.now()), was=current))
+        world.store.commit(Put(given_back(current, world.clock.now()), was=current))
     world.claim("a", x4c8g=2)
     dying.finish()
     world.settle()

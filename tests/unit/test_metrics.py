@@ -15,12 +15,12 @@ import pytest
 
 from paddock import bootstrap
 from paddock.errors import Busy
+from paddock.model.node_lifecycle import claimed_for, failed
 from paddock.model.operation import DEADLINE_NS, SECOND_NS
 from paddock.observability import Metric, count, logger, observed
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.reconcile.expire import STUCK_AFTER_NS
 from paddock.reconcile.run import Report
-from paddock.service.observation import failed
 from paddock.tasks import task
 from schedule.reconcile_part import METRICS
 from tests.fakes.api import Context
@@ -193,7 +193,7 @@ def launch_again_for_a_virtual_cluster(watched: Watched) -> None:
 def leave_a_claim(watched: Watched) -> None:
     watched.ready(1)
     [node] = watched.world.nodes()
-    watched.world.store.commit(Put(node.claimed_by("gone", "gone", watched.world.clock.now()), was=node))
+    watched.world.store.commit(Put(claimed_for(node, "gone", "gone", watched.world.clock.now()), was=node))
     watched.world.clock.advance(120)
     watched.reconcile()
 

@@ -9,12 +9,11 @@ import pytest
 
 from paddock.model.identity import node_id
 from paddock.model.node import Node, NodeStatus, TargetState
+from paddock.model.node_observation import STOPPED_GRACE_NS, UNSEEN_GRACE_NS
 from paddock.model.operation import DEADLINE_NS, SECOND_NS, Action, OperationState
 from paddock.ports.compute import LaunchRequest
 from paddock.ports.repository import Put
-from paddock.reconcile.observe import STOPPED_GRACE_NS
 from paddock.reconcile.run import Report
-from paddock.service.observation import UNSEEN_GRACE_NS
 from tests.fakes import invariants
 from tests.fakes.actors import Actor, crash_before
 from tests.fakes.ec2 import ANSWER_LOST

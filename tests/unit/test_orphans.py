@@ -9,12 +9,12 @@ import pytest
 
 from paddock.model.identity import new_operation_id
 from paddock.model.node import NodeStatus
+from paddock.model.node_observation import UNSEEN_GRACE_NS
 from paddock.model.operation import SECOND_NS, Action
 from paddock.ports.compute import LaunchRequest
 from paddock.reconcile.orphans import ORPHAN_GRACE_NS
 from paddock.reconcile.run import Report
 from paddock.service.clusters import delete_cluster
-from paddock.service.observation import UNSEEN_GRACE_NS
 from tests.fakes import invariants
 from tests.fakes.ec2 import ANSWER_LOST
 from tests.fakes.world import CLUSTER, World

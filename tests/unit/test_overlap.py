@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.model.node import NodeStatus, TargetState
+from paddock.model.node_goals import goal_of, is_at_goal
 from paddock.model.operation import ENDING, Action, OperationState
-from paddock.service.goals import goal_of, is_at_goal
 from paddock.service.manage_nodes import retry_failed
 from paddock.service.steps.outcome import Next
 from tests.fakes import invariants

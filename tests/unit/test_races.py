@@ -20,6 +20,7 @@ from paddock.errors import (
     RevisionConflict,
 )
 from paddock.model.node import Node, NodeStatus
+from paddock.model.node_lifecycle import claimed_for
 from paddock.ports.repository import Put
 from paddock.reconcile.claims import release_stale_claims
 from paddock.service.clusters import delete_cluster
@@ -309,7 +310,7 @@ def leave_claims(world: World, name: str) -> None:
     """As a writer does that has died, longer ago than any may live."""
     now = world.clock.now()
     uid = world.held(name).uid
-    world.store.commit_each([Put(node.claimed_by(name, uid, now), was=node) for node in world.nodes()])
+    world.store.commit_each([Put(claimed_for(node, name, uid, now), was=node) for node in world.nodes()])
     world.clock.advance(200)
 
 
@@ -370,7 +371,7 @@ def test_a_loser_of_many_nodes_looks_at_each_of_them_once(monkeypatch: pytest.Mo
         if len(writes) > 50:
             monkeypatch.undo()
             for node in nodes:
-                world.store.commit(Put(node.claimed_by("fast", "fast", world.clock.now()), was=node))
+                world.store.commit(Put(claimed_for(node, "fast", "fast", world.clock.now()), was=node))
             monkeypatch.setattr(Node, "__eq__", counting)
         commit(*writes)
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.errors import WorkflowsUnavailable
+from paddock.model.node_observation import UNSEEN_GRACE_NS
 from paddock.model.operation import DEADLINE_NS, SECOND_NS, OperationState
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.reconcile.expire import WORKFLOW_GRACE_NS
 from paddock.reconcile.resume import REQUEST_GRACE_NS, resume
 from paddock.reconcile.run import Report
-from paddock.service.observation import UNSEEN_GRACE_NS
 from tests.fakes import invariants
 from tests.fakes.ec2 import ANSWER_LOST
 from tests.fakes.world import World

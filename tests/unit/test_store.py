@@ -11,6 +11,7 @@ from paddock.errors import Busy
 from paddock.model.cluster import Cluster
 from paddock.model.identity import new_operation_id, next_revision, node_id
 from paddock.model.ledger import Ledger
+from paddock.model.node_lifecycle import failed, unclaimed
 from paddock.model.operation import Request
 from paddock.model.pace import Pace
 from paddock.model.quotas import Quotas
@@ -144,14 +145,16 @@ def test_what_is_stored_is_what_the_commit_returns(store: Store) -> None:
     written = store.commit(*(Put(node, was=None) for node in made))
     assert [written.stored(node) for node in made] == store.read.nodes(CLUSTER)
     with pytest.raises(LookupError):
-        written.stored(made[0].unclaimed(1))
+        written.stored(unclaimed(made[0], 1))
 
 
 def test_a_conflict_names_the_writes_as_they_were_given(store: Store) -> None:
     one, other = nodes(2)
-    stored = store.commit(Put(one, was=None)).stored(one)
+    made = store.commit(Put(one, was=None)).stored(one)
+    lost = failed(made, "lost")
+    stored = store.commit(Put(lost, was=made)).stored(lost)
     store.commit(Put(stored, was=stored))
-    stale, fine = Put(stored.unclaimed(1), was=stored), Put(other, was=None)
+    stale, fine = Put(unclaimed(stored, 1), was=stored), Put(other, was=None)
     for writes in ((stale, fine), (Check(stored), fine), (Delete(stored), fine)):
         with pytest.raises(WriteConflictError) as conflict:
             store.commit(*writes)

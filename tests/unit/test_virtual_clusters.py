@@ -21,8 +21,8 @@ from paddock.errors import (
     StoreUnavailable,
 )
 from paddock.model.node import NodeStatus
+from paddock.model.node_lifecycle import failed
 from paddock.model.virtual_cluster import AllocationMode, VirtualCluster
-from paddock.service.observation import failed
 from paddock.service.settling import release_nodes
 from paddock.service.virtual_clusters import get_virtual_cluster
 from tests.fakes import invariants

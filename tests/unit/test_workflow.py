@@ -10,11 +10,11 @@ import pytest
 from paddock.errors import NodesInUse, StoreThrottled
 from paddock.model.identity import derived_operation_id
 from paddock.model.node import NodeStatus
+from paddock.model.node_observation import UNSEEN_GRACE_NS
 from paddock.model.operation import DEADLINE_NS, SECOND_NS, Action, OperationState
 from paddock.ports.compute import LaunchRequest
 from paddock.ports.repository import Put
 from paddock.service.clusters import delete_cluster
-from paddock.service.observation import UNSEEN_GRACE_NS
 from paddock.service.steps.launch import launch
 from paddock.service.steps.outcome import Next, wait
 from tests.fakes import invariants

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
@@ -162,37 +162,6 @@ class Node:
     def claim(self) -> str:
         """Which virtual cluster claimed it, as that one's ``claim`` tells; empty for none."""
         return self.virtual_cluster_uid or self.virtual_cluster
-
-    def claimed_by(self, virtual_cluster: str, uid: str, now: int) -> Node:
-        """The node claimed for a virtual cluster, or for none."""
-        return replace(
-            self,
-            virtual_cluster=virtual_cluster,
-            virtual_cluster_uid=uid,
-            claim_changed_at=now,
-        )
-
-    def unclaimed(self, now: int) -> Node:
-        """The node free again, after a claim that nobody confirmed."""
-        return self.claimed_by("", "", now)
-
-    def given_back_at(self, now: int) -> Node:
-        """The node free again, after a virtual cluster had it."""
-        return replace(self.unclaimed(now), was_held=True)
-
-    def without_instance(self) -> Node:
-        """The node once its instance is no longer its own."""
-        return replace(
-            self,
-            instance_id="",
-            hostname="",
-            dns_name="",
-            private_ip="",
-            launched_at=0,
-            ready_at=0,
-            unseen_since=0,
-            launch_place=0,
-        )
 
     @property
     def instance_ids(self) -> list[str]:

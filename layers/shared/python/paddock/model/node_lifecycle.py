@@ -1,16 +1,22 @@
-"""A node's life: the states that it may have, and the changes of state that there may be."""
+"""A node's life: its states, what may be said of it in them, and how it changes from one to another.
+
+All of this is about the node alone. What is said of it with its instance is in ``node_observation``, with an
+operation in ``node_goals``, and what the actions make of it in ``node_actions``.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.model.node import NodeStatus, TargetState
+from paddock.model.operation import SECOND_NS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
 
-    from paddock.model.node import Node
+    from paddock.model.node import LaunchSpec, Node
 
 # The statuses that may follow each status. ``None`` is a node that has no record.
 TRANSITIONS: Mapping[NodeStatus | None, AbstractSet[NodeStatus | None]] = {
@@ -58,3 +64,219 @@ def wrong_transition(was: Node | None, becomes: Node | None) -> str:
     if becomes.target_state not in TARGETS[becomes.status]:
         return f"a node that is {becomes.status} cannot have the target state {becomes.target_state}"
     return ""
+
+
+def is_to_end(node: Node) -> bool:
+    """Whether the node shall be there no more."""
+    return node.target_state is TargetState.TERMINATED
+
+
+def is_ending(node: Node) -> bool:
+    """Whether the node can serve no longer, and its instance has still to end.
+
+    Until then it uses up its limits, unless it was Deallocated and used none.
+    """
+    waits = node.counted or is_to_end(node)
+    return node.status is NodeStatus.FAILED and waits
+
+
+def has_failed(node: Node) -> bool:
+    """Whether the node is Failed and uses up no limits, as a node whose instance is gone."""
+    return node.status is NodeStatus.FAILED and not node.counted
+
+
+def may_own_instances(node: Node) -> bool:
+    """Whether the node has a right to its instances.
+
+    One that was given up, since its instance stayed out of sight, must not keep that alive later.
+    """
+    return node.status is not NodeStatus.FAILED or is_ending(node)
+
+
+def is_waiting(node: Node) -> bool:
+    """Whether the node is still to be launched."""
+    return node.status is NodeStatus.ACQUIRING and node.is_wanted and not node.instance_ids
+
+
+def is_launched_alike(node: Node, other: Node) -> bool:
+    """Whether one call can ask for the instances of both nodes."""
+    return (node.spec, node.placement_group_id, node.launch_place) == (
+        other.spec,
+        other.placement_group_id,
+        other.launch_place,
+    )
+
+
+def awaits_replacement(node: Node) -> bool:
+    """Whether the node gets another instance, as soon as the one that it had has ended."""
+    return node.is_wanted and bool(node.replaced_instance_id)
+
+
+def is_booting(node: Node) -> bool:
+    """Whether the node has an instance that has still to come up."""
+    return node.status is NodeStatus.PREPARING and node.is_wanted
+
+
+def was_ready(node: Node) -> bool:
+    """Whether the node has an instance that was Ready once, and may have been stopped since."""
+    return bool(node.instance_id and node.ready_at)
+
+
+def is_stopping(node: Node) -> bool:
+    """Whether the node's instance has still to stop."""
+    return node.target_state is TargetState.DEALLOCATED and node.counted and bool(node.instance_id)
+
+
+def has_machine(node: Node) -> bool:
+    """Whether the node's status is one in which it has a machine, or will have one."""
+    return node.status not in (NodeStatus.OFF, NodeStatus.DEALLOCATED)
+
+
+def has_first_launcher(node: Node) -> bool:
+    """Whether no later operation than its create has launched the node."""
+    return node.launcher == node.operation_id
+
+
+def is_left_over(node: Node) -> bool:
+    """Whether the node was launched for a virtual cluster, has failed, and nobody has started it again."""
+    return node.provisioned and has_failed(node) and node.is_wanted and has_first_launcher(node)
+
+
+def is_idle(node: Node, timeout_seconds: int, now: int) -> bool:
+    """Whether virtual clusters are done with the node, and it has been Ready and free for the timeout.
+
+    With a timeout of 300 seconds: five minutes after it was Ready, or was given back. A timeout of 0 never
+    passes.
+    """
+    since = max(node.ready_at, node.claim_changed_at)
+    is_free = (node.provisioned or node.was_held) and not node.virtual_cluster
+    may_end = is_free and node.is_usable and not node.keep_alive
+    return may_end and 0 < timeout_seconds * SECOND_NS <= now - since
+
+
+def serves_on(was: Node, becomes: Node) -> bool:
+    """Whether the node is of as much use to its virtual cluster as it was: Ready, or on its way to be so."""
+    return becomes.is_usable or (becomes.is_coming and not was.is_usable)
+
+
+def claimed_for(node: Node, virtual_cluster: str, uid: str, now: int) -> Node:
+    """The node claimed for a virtual cluster."""
+    return replace(node, virtual_cluster=virtual_cluster, virtual_cluster_uid=uid, claim_changed_at=now)
+
+
+def unclaimed(node: Node, now: int) -> Node:
+    """The node free again, after a claim that nobody confirmed."""
+    return claimed_for(node, "", "", now)
+
+
+def given_back(node: Node, now: int) -> Node:
+    """The node free again, after a virtual cluster had it."""
+    return replace(unclaimed(node, now), was_held=True)
+
+
+def asked_elsewhere(node: Node, place: int, message: str) -> Node:
+    """The node as it is to be launched in other subnets of its bucket."""
+    return replace(node, launch_place=place, status_message=message)
+
+
+def moved(node: Node, spec: LaunchSpec, message: str) -> Node:
+    """The node as it is to be launched in another bucket."""
+    return replace(node, spec=spec, launch_place=0, status_message=message)
+
+
+def launched(node: Node, instance_id: str, now: int) -> Node:
+    """The node with its new instance; it prepares, unless it shall run no longer."""
+    return replace(
+        node,
+        instance_id=instance_id,
+        launched_at=now,
+        status=NodeStatus.PREPARING if node.is_wanted else node.status,
+        status_message="",
+        launch_place=0,
+    )
+
+
+def without_instance(node: Node) -> Node:
+    """The node once its instance is no longer its own."""
+    return replace(
+        node,
+        instance_id="",
+        hostname="",
+        dns_name="",
+        private_ip="",
+        launched_at=0,
+        ready_at=0,
+        unseen_since=0,
+        launch_place=0,
+    )
+
+
+def replacing(node: Node) -> Node:
+    """The node as Acquiring, for the instance that it has is to end before it gets another.
+
+    Its machine is in use until then.
+    """
+    return replace(
+        without_instance(node),
+        status=NodeStatus.ACQUIRING,
+        replaced_instance_id=node.instance_id,
+        launched_at=node.launched_at,
+    )
+
+
+def keeping_its_instance(node: Node) -> Node:
+    """The node as Preparing, with the instance that was to be replaced, for the cloud will not end it."""
+    return replace(
+        node,
+        status=NodeStatus.PREPARING,
+        instance_id=node.replaced_instance_id,
+        replaced_instance_id="",
+    )
+
+
+def without_replaced(node: Node) -> Node:
+    """The node once the instance that is replaced has ended."""
+    return replace(node, replaced_instance_id="", launched_at=0, unseen_since=0)
+
+
+def failed(node: Node, reason: str) -> Node:
+    """The node as Failed: it has no instance, and uses up no limits."""
+    return replace(node, status=NodeStatus.FAILED, status_message=reason, counted=False)
+
+
+def failing(node: Node, reason: str) -> Node:
+    """The node as Failed while its instance has still to end: it uses up as many limits as before."""
+    return replace(failed(node, reason), counted=node.counted)
+
+
+def switched_off(node: Node) -> Node:
+    """The node as Off: it exists, and has no instance."""
+    return replace(
+        without_instance(node),
+        status=NodeStatus.OFF,
+        target_state=TargetState.OFF,
+        counted=False,
+        replaced_instance_id="",
+    )
+
+
+def deallocated(node: Node) -> Node:
+    """The node as Deallocated: its instance is stopped, and uses up no limits."""
+    return replace(node, status=NodeStatus.DEALLOCATED, counted=False)
+
+
+def stopped(node: Node, reason: str) -> Node:
+    """The node as Deallocated, and to stay so: its instance was found stopped, or would not start."""
+    return replace(deallocated(node), target_state=TargetState.DEALLOCATED, status_message=reason)
+
+
+def given_up(node: Node, reason: str) -> Node:
+    """The node whose instance would not end or stop; the very same where it was given up before.
+
+    One that was to end is Failed until its instance has ended; one that was to stop goes on running.
+    """
+    if is_to_end(node) and node.status is not NodeStatus.FAILED:
+        return failing(node, reason)
+    if node.target_state is TargetState.DEALLOCATED:
+        return replace(node, target_state=TargetState.STARTED, status_message=reason)
+    return node

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from paddock.model.node import NodeStatus
+from paddock.model.node_lifecycle import has_machine
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -22,8 +22,6 @@ HOUR_NS = 3600 * 1_000_000_000
 DAY_NS = 24 * HOUR_NS
 # Ended intervals are kept for this long after their end.
 USAGE_RETENTION_NS = 400 * DAY_NS
-
-_WITHOUT_MACHINE = frozenset({NodeStatus.OFF, NodeStatus.DEALLOCATED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +85,7 @@ def interval_until(node: Node, end: int) -> UsageInterval | None:
 
     A node uses its machine from the launch until the instance is gone; one that is gone counts no more.
     """
-    if not node.launched_at or not node.counted or node.status in _WITHOUT_MACHINE:
+    if not node.launched_at or not node.counted or not has_machine(node):
         return None
     return UsageInterval(
         cluster=node.cluster,

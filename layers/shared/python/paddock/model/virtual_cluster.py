@@ -120,6 +120,10 @@ class VirtualCluster:
         """Whether the node bears its claim, and not that of another of the same id."""
         return (node.virtual_cluster, node.virtual_cluster_uid) == (self.id, self.uid)
 
+    def may_take(self, node: Node) -> bool:
+        """Whether the node is Ready, and no other virtual cluster has claimed it."""
+        return node.is_usable and (not node.virtual_cluster or self.is_claimant_of(node))
+
     def unassigned(self) -> dict[str, int]:
         """How many nodes of each type are not assigned yet, whether they are being launched or not."""
         assigned = Counter(instance.template_id for instance in self.node_instances.values())

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paddock.model.operation import SECOND_NS, Action
+from paddock.model.node_lifecycle import is_idle
+from paddock.model.operation import Action
 from paddock.service.manage_nodes import Command, manage
 
 if TYPE_CHECKING:
@@ -17,14 +18,6 @@ if TYPE_CHECKING:
     from paddock.model.node import Node
     from paddock.ports.workflows import Workflows
     from paddock.service.store import Store
-
-
-def is_idle(node: Node, timeout_seconds: int, now: int) -> bool:
-    """Whether the node has been Ready and free for the timeout; a timeout of 0 never passes."""
-    since = max(node.ready_at, node.claim_changed_at)
-    is_left = (node.provisioned or node.was_held) and not node.virtual_cluster
-    may_end = is_left and node.is_usable and not node.keep_alive
-    return may_end and 0 < timeout_seconds * SECOND_NS <= now - since
 
 
 def end_idle(store: Store, workflows: Workflows, cluster: str, nodes: Sequence[Node]) -> int:

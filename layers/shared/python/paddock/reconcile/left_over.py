@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paddock.model.node import NodeStatus
+from paddock.model.node_lifecycle import is_left_over
 from paddock.service.lookup import running_among
 from paddock.service.settling import forget_failed
 
@@ -17,12 +17,6 @@ if TYPE_CHECKING:
 
     from paddock.model.node import Node
     from paddock.service.store import Store
-
-
-def is_left_over(node: Node) -> bool:
-    """Whether the node has failed, has no instance, and has not been launched again at anyone's wish."""
-    failed = node.status is NodeStatus.FAILED and not node.counted
-    return node.provisioned and failed and node.is_wanted and node.launcher == node.operation_id
 
 
 def forget_left_over(store: Store, cluster: str, nodes: Sequence[Node]) -> None:

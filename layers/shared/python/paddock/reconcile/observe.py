@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paddock.model.instance import InstanceState
-from paddock.model.node import NodeStatus
-from paddock.model.operation import DEADLINE_NS, SECOND_NS
+from paddock.model.node_lifecycle import failed, is_ending
+from paddock.model.node_observation import instance_of, is_done_with, is_stranded, is_watched, noticed
+from paddock.model.operation import DEADLINE_NS
 from paddock.ports.repository import Put
 from paddock.service.lookup import running_among
-from paddock.service.observation import (
-    failed,
-    instance_of,
-    is_ending,
-    is_gone,
-    is_to_end,
-    observed,
-    stopped,
-)
 from paddock.service.settling import never_launched, release_nodes, remove_nodes, settle_nodes
 
 if TYPE_CHECKING:
@@ -30,8 +20,6 @@ if TYPE_CHECKING:
     from paddock.ports.repository import Reads, Write
     from paddock.service.store import Store
 
-# A description may be older than the start that made a node Ready, and still show its instance as stopped.
-STOPPED_GRACE_NS = 60 * SECOND_NS
 _STRANDED = "the operation that should have launched it has ended"
 
 
@@ -42,42 +30,6 @@ def ended_launchers(read: Reads, nodes: Sequence[Node], now: int) -> set[str]:
     """
     late = {node.launcher for node in nodes if node.is_coming and now - node.managed_at >= DEADLINE_NS}
     return late.difference(running_among(read, late))
-
-
-def is_watched(node: Node, ended: Collection[str]) -> bool:
-    """Whether the node's instance is for the reconciler to look at.
-
-    A node on its way to another state is its operation's, which looks by itself until it has ``ended``.
-    """
-    at_rest = node.is_usable or node.status is NodeStatus.DEALLOCATED or is_ending(node)
-    return (at_rest or (node.is_coming and node.launcher in ended)) and bool(node.instance_ids)
-
-
-def is_stranded(node: Node, ended: Collection[str]) -> bool:
-    """Whether the node waits for an instance that nothing launches any more."""
-    return node.is_coming and not node.instance_ids and node.launcher in ended
-
-
-def noticed(node: Node, instance: Instance | None, now: int) -> Node:
-    """A watched node after a look at its instance; the very same where nothing is new.
-
-    One whose instance has ended, or was not seen for long, has Failed; one whose instance is about to end has
-    too, and uses up its limits until that is gone. One whose instance was stopped is Deallocated, and shall
-    be: nobody brings it back but a start.
-    """
-    is_stopped = instance is not None and instance.state is InstanceState.STOPPED
-    if is_stopped and node.is_wanted and now - node.ready_at >= STOPPED_GRACE_NS:
-        reason = "its instance was stopped, and not by an action of this cluster"
-        return stopped(node, reason)
-    if instance is not None and instance.state is InstanceState.SHUTTING_DOWN and node.is_usable:
-        reason = f"its instance {instance.id} is being ended: {instance.state_reason or 'no reason given'}"
-        return replace(failed(node, reason), counted=True)
-    return observed(node, instance, now)
-
-
-def is_done_with(node: Node, instance: Instance | None, now: int) -> bool:
-    """Whether a node that could not be ended in time has ended now."""
-    return is_to_end(node) and is_gone(node, instance, now)
 
 
 def observe(

@@ -9,8 +9,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from paddock.model.node_observation import has_outlived
 from paddock.reconcile.suspects import still_wrong
-from paddock.service.observation import is_ending, is_to_end
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,11 +21,6 @@ if TYPE_CHECKING:
     from paddock.ports.repository import Reads
 
 logger = logging.getLogger(__name__)
-
-
-def has_outlived(node: Node, instance: Instance) -> bool:
-    """Whether the node's termination has given up, and this instance of it is not about to end."""
-    return is_ending(node) and is_to_end(node) and not instance.state.is_ending
 
 
 def end_outlived(

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paddock.errors import Busy, Transient
+from paddock.model.node_observation import is_watched
 from paddock.ports.repository import WriteConflictError
 from paddock.reconcile.claims import release_stale_claims
 from paddock.reconcile.counters import mend
@@ -18,7 +19,7 @@ from paddock.reconcile.expire import expire, is_stuck
 from paddock.reconcile.idle import end_idle
 from paddock.reconcile.left_over import forget_left_over
 from paddock.reconcile.names import repair_names
-from paddock.reconcile.observe import ended_launchers, is_watched, observe
+from paddock.reconcile.observe import ended_launchers, observe
 from paddock.reconcile.orphans import end_orphans
 from paddock.reconcile.outlived import end_outlived
 from paddock.reconcile.resume import resume

@@ -8,8 +8,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from paddock.model.instance import InstanceState
-from paddock.model.node import NodeStatus
+from paddock.model.node_observation import must_stop
 from paddock.reconcile.suspects import still_wrong
 
 if TYPE_CHECKING:
@@ -21,13 +20,6 @@ if TYPE_CHECKING:
     from paddock.ports.repository import Reads
 
 logger = logging.getLogger(__name__)
-
-_RUNS = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
-
-
-def must_stop(node: Node, instance: Instance) -> bool:
-    """Whether the node is Deallocated, and its instance runs all the same."""
-    return node.status is NodeStatus.DEALLOCATED and instance.state in _RUNS
 
 
 def stop_started(

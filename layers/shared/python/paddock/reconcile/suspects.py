@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paddock.service.observation import instance_of
+from paddock.model.node_observation import instance_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

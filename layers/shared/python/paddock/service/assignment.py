@@ -67,7 +67,7 @@ def find_free(read: Reads, one: VirtualCluster) -> list[Node]:
     held = one.held_ids()
     found: list[Node] = []
     for page in _pages(read, one.cluster, max(one.node_instances, default="")) if left else ():
-        free = [node for node in page if node.id not in held and _is_free_for(one, node)]
+        free = [node for node in page if node.id not in held and one.may_take(node)]
         for node in sorted(free, key=lambda node: _preference(one.id, node)):
             if left.get(node.template_id, 0):
                 left[node.template_id] -= 1
@@ -91,10 +91,6 @@ def _pages(read: Reads, cluster: str, start: str) -> Iterator[Sequence[Node]]:
         after = page[-1].id
         if after >= start or len(page) < _PAGE_NODES:
             break
-
-
-def _is_free_for(one: VirtualCluster, node: Node) -> bool:
-    return node.is_usable and (not node.virtual_cluster or one.is_claimant_of(node))
 
 
 def _preference(virtual_cluster_id: str, node: Node) -> tuple[bool, bytes]:

@@ -26,6 +26,7 @@ from typing import TYPE_CHECKING
 
 from paddock.errors import TransientStore
 from paddock.model.node import Node
+from paddock.model.node_lifecycle import claimed_for, given_back, unclaimed
 from paddock.model.operation import SECOND_NS
 from paddock.model.virtual_cluster import ConditionReason, change_between, tombstone
 from paddock.model.wording import counted
@@ -68,7 +69,7 @@ def commit_change(store: Store, stored: VirtualCluster | None, change: Change) -
     now, after = store.now(), change.after
     record = change_between(stored, after, change.action, now, by=change.by, message=change.message)
     head: list[Write] = [Put(after, was=stored), Put(record, was=None), *change.others]
-    claims = {node.id: node.claimed_by(after.id, after.uid, now) for node in change.claimed}
+    claims = {node.id: claimed_for(node, after.id, after.uid, now) for node in change.claimed}
     room = store.max_writes - len(head)
     while True:
         first = max(0, len(change.claimed) - room)
@@ -76,7 +77,7 @@ def commit_change(store: Store, stored: VirtualCluster | None, change: Change) -
         with_it, afterwards = change.freed[: room - len(late)], change.freed[room - len(late) :]
         # What is claimed earlier may come to nothing; these are in the virtual cluster if they are claimed.
         in_one: list[Write] = [Put(replace(claims[node.id], was_held=True), was=node) for node in late]
-        in_one += [Put(node.given_back_at(now), was=node) for node in with_it]
+        in_one += [Put(given_back(node, now), was=node) for node in with_it]
         if not room or store.fits(*head, *in_one):
             break
         room //= 2
@@ -111,13 +112,13 @@ def give_back(store: Store, nodes: Sequence[Node], now: int) -> None:
     gives them back.
     """
     with suppress(TransientStore):
-        store.commit_each([Put(node.given_back_at(now), was=node) for node in nodes])
+        store.commit_each([Put(given_back(node, now), was=node) for node in nodes])
 
 
 def unclaim(store: Store, nodes: Sequence[Node], now: int) -> None:
     """Like ``give_back``, for claims that no virtual cluster's record is known to have confirmed."""
     with suppress(TransientStore):
-        store.commit_each([Put(node.unclaimed(now), was=node) for node in nodes])
+        store.commit_each([Put(unclaimed(node, now), was=node) for node in nodes])
 
 
 def release_unconfirmed(store: Store, name: str, nodes: Sequence[Node]) -> int:

@@ -9,7 +9,9 @@ from paddock.model.counting import count_bucket, other_bucket_with, placement_gr
 from paddock.model.filters import parse_filter
 from paddock.model.identity import new_operation_id
 from paddock.model.names import NameSet
-from paddock.model.node import NodeStatus
+from paddock.model.node_actions import RefusedError, act
+from paddock.model.node_goals import is_overtaken
+from paddock.model.node_lifecycle import has_failed
 from paddock.model.operation import (
     EVERY_VIRTUAL_CLUSTER,
     Action,
@@ -18,8 +20,6 @@ from paddock.model.operation import (
     deadline_of,
 )
 from paddock.ports.repository import Check, Put
-from paddock.service.actions import RefusedError, act
-from paddock.service.goals import is_overtaken
 from paddock.service.lookup import known_quotas, require_cluster, require_ledger
 from paddock.service.membership import with_departures
 from paddock.service.recording import record_operation, require_new_request
@@ -131,7 +131,7 @@ def retry_failed(store: Store, workflows: Workflows, cluster_name: str) -> Opera
 
     def select() -> list[Node]:
         nodes = store.read.nodes(cluster_name)
-        return [n for n in nodes if n.status is NodeStatus.FAILED and not n.counted and n.is_wanted]
+        return [node for node in nodes if has_failed(node) and node.is_wanted]
 
     operation, _ = manage(store, workflows, Command(cluster_name, Action.START), select)
     return operation

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.model.node import Node
+from paddock.model.node_lifecycle import serves_on, unclaimed
 from paddock.model.virtual_cluster import ConditionReason, change_between
 from paddock.model.wording import counted
 from paddock.ports.repository import Delete, Put
@@ -53,14 +54,14 @@ def _gives_up(write: Write) -> bool:
     after = write.record
     if not isinstance(after, Node):
         return False
-    return not (after.is_usable or (after.is_coming and not before.is_usable))
+    return not serves_on(before, after)
 
 
 def _released(write: Write) -> Write:
     if isinstance(write, Put) and isinstance(write.record, Node) and _gives_up(write):
         return replace(
             write,
-            record=replace(write.record, virtual_cluster="", virtual_cluster_uid="", claim_changed_at=0),
+            record=unclaimed(write.record, 0),
         )
     return write
 

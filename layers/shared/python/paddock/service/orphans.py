@@ -5,8 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from paddock.model.node import NodeStatus
-from paddock.service.observation import is_ending
+from paddock.model.node_lifecycle import may_own_instances
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -19,12 +18,8 @@ logger = logging.getLogger(__name__)
 
 
 def find_orphans(instances: Iterable[Instance], nodes: Iterable[Node]) -> list[Instance]:
-    """Those of the instances that have not ended, and that none of these nodes has a right to.
-
-    A node that was given up, since its instance stayed out of sight, must not keep that alive later.
-    """
-    owners = (node for node in nodes if node.status is not NodeStatus.FAILED or is_ending(node))
-    owned = {instance_id for node in owners for instance_id in node.instance_ids}
+    """Those of the instances that have not ended, and that none of these nodes has a right to."""
+    owned = {one for node in nodes if may_own_instances(node) for one in node.instance_ids}
     return [one for one in instances if one.id not in owned and not one.state.is_ending]
 
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from paddock.errors import DuplicateRequest
+from paddock.model.node_lifecycle import has_first_launcher
 from paddock.model.operation import Request
 from paddock.model.wording import quoted
 from paddock.ports.repository import Check, Put, WriteConflictError
@@ -96,9 +97,7 @@ def require_recorded(store: Store, nodes: Iterable[Node]) -> None:
 
     What has the instance that its create launched need not be looked up: that comes after.
     """
-    unsure = {
-        node.operation_id for node in nodes if node.launcher != node.operation_id or not node.instance_ids
-    }
+    unsure = {node.operation_id for node in nodes if not (has_first_launcher(node) and node.instance_ids)}
     for operation_id in sorted(unsure):
         store.retry_on_conflict(partial(_complete, store, operation_id))
 

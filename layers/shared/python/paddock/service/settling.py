@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paddock.model.node import NodeStatus
+from paddock.model.node_lifecycle import has_failed, is_to_end, switched_off
 from paddock.model.usage import interval_until
 from paddock.ports.repository import Delete, Put
 from paddock.service.lookup import running_among
 from paddock.service.membership import with_departures
-from paddock.service.observation import is_to_end, switched_off
 from paddock.service.recording import require_recorded
 
 if TYPE_CHECKING:
@@ -80,7 +79,7 @@ def forget_failed(store: Store, cluster: str, ids: Collection[str]) -> None:
     """Remove those of these nodes that have failed and have no instance: their names and records."""
 
     def settle(ledger: Ledger, nodes: Sequence[Node]) -> tuple[Ledger, list[Write]]:
-        gone = [node for node in nodes if node.status is NodeStatus.FAILED and not node.counted]
+        gone = [node for node in nodes if has_failed(node)]
         require_recorded(store, gone)
         return ledger.without_nodes(gone), [Delete(node) for node in gone]
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
 
 from paddock.model.counting import count_bucket
-from paddock.model.node import NodeStatus
+from paddock.model.node_goals import waits_in
+from paddock.model.node_lifecycle import asked_elsewhere, failed, moved
 from paddock.model.places import next_place
 from paddock.ports.compute import RefusalKind
 from paddock.ports.repository import Check, Put
 from paddock.service.lookup import known_quotas
-from paddock.service.observation import failed
 from paddock.service.settling import settle_nodes
 
 if TYPE_CHECKING:
@@ -25,11 +24,6 @@ if TYPE_CHECKING:
     from paddock.ports.compute import LaunchResult
     from paddock.ports.repository import Write
     from paddock.service.store import Store
-
-
-def is_waiting(node: Node) -> bool:
-    """Whether the node is still to be launched."""
-    return node.status is NodeStatus.ACQUIRING and node.is_wanted and not node.instance_ids
 
 
 def settle_shortage(
@@ -60,13 +54,7 @@ def settle_shortage(
     )
 
     def settle(ledger: Ledger, nodes: Sequence[Node]) -> tuple[Ledger, list[Write]]:
-        left = [
-            node
-            for node in nodes
-            if is_waiting(node)
-            and (node.bucket_id, node.launch_place) == (batch.spec.bucket_id, batch.place)
-            and node.launcher == operation.id
-        ]
+        left = [node for node in nodes if waits_in(node, batch, operation)]
         if not left:
             return ledger, []
         now = store.now()
@@ -75,7 +63,9 @@ def settle_shortage(
                 Put(failed(node, _reason(node, batch, result)), was=node) for node in left
             ]
         if following is not None:
-            return ledger, [Put(_asked_elsewhere(node, following, result), was=node) for node in left]
+            return ledger, [
+                Put(asked_elsewhere(node, following, _with_refusal(node, result)), was=node) for node in left
+            ]
         cluster = store.read.cluster(operation.cluster)
         move = _Move(
             cluster,
@@ -87,7 +77,9 @@ def settle_shortage(
         for places, alike in groupby(left, operation.places_left):
             for node, spec in move.place(list(alike), places):
                 after = (
-                    failed(node, _reason(node, batch, result)) if spec is None else _moved(node, spec, result)
+                    failed(node, _reason(node, batch, result))
+                    if spec is None
+                    else moved(node, spec, _with_refusal(node, result))
                 )
                 writes.append(Put(after, was=node))
         return move.ledger, [*writes, *([Check(cluster)] if cluster is not None else ())]
@@ -129,24 +121,6 @@ class _Move:
             return 0
         counts = count_bucket(self._cluster, self.ledger, self._quotas, array, bucket, self._now)
         return counts.available_count
-
-
-def _asked_elsewhere(node: Node, place: int, result: LaunchResult) -> Node:
-    """The node as it is to be launched in other subnets of its bucket."""
-    return replace(
-        node,
-        launch_place=place,
-        status_message=_with_refusal(node, result),
-    )
-
-
-def _moved(node: Node, spec: LaunchSpec, result: LaunchResult) -> Node:
-    return replace(
-        node,
-        spec=spec,
-        launch_place=0,
-        status_message=_with_refusal(node, result),
-    )
 
 
 def _with_refusal(node: Node, result: LaunchResult) -> str:

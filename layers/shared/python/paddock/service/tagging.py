@@ -12,6 +12,7 @@ from itertools import islice
 from typing import TYPE_CHECKING
 
 from paddock.errors import TransientCompute
+from paddock.model.node_observation import lacks_tags
 from paddock.model.operation import SECOND_NS
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def tag_instances(
     It ends at the first one that is throttled, refused or not answered. The next time it begins with another
     instance, so one that is refused each time does not keep the others from their tags.
     """
-    lacking = [node for node in nodes if _is_lacking(node, seen.get(node.instance_id))]
+    lacking = [node for node in nodes if lacks_tags(node, seen.get(node.instance_id))]
     began = now()
     first = began // SECOND_NS % len(lacking) if lacking else 0
     for node in islice((*lacking[first:], *lacking[:first]), most):
@@ -51,11 +52,3 @@ def tag_instances(
             about = {"node_id": node.id, "instance_id": node.instance_id, "reason": reason}
             logger.info("left an instance without its tags for now", extra=about)
             return
-
-
-def _is_lacking(node: Node, instance: Instance | None) -> bool:
-    """Whether the node's instance is there, is this deployment's, and does not say which node it is."""
-    if instance is None or not node.spec.tag_instances:
-        return False
-    is_ours = instance.cluster == node.cluster and not instance.state.is_ending
-    return is_ours and (instance.node_id, instance.name) != (node.id, node.name)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from paddock.http.reply import Listing
 from paddock.http.views.time import time_view
 from paddock.model.node import NodeStatus
+from paddock.model.node_lifecycle import has_machine
 from paddock.model.operation import ENDING, LAUNCHING
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def _progress(operation: Operation, nodes: Sequence[Node]) -> dict[str, int]:
         succeeded = sum(node.status is NodeStatus.READY for node in nodes)
         failed = sum(node.status is NodeStatus.FAILED for node in nodes)
     else:
-        left = sum(_is_left(node) for node in nodes) if operation.action in ENDING else len(nodes)
+        left = sum(has_machine(node) for node in nodes) if operation.action in ENDING else len(nodes)
         succeeded, failed = operation.total - left, 0
     return {
         "total": operation.total,
@@ -101,7 +102,3 @@ def _progress(operation: Operation, nodes: Sequence[Node]) -> dict[str, int]:
         "failed": failed,
         "running": operation.total - succeeded - failed,
     }
-
-
-def _is_left(node: Node) -> bool:
-    return node.status not in (NodeStatus.OFF, NodeStatus.DEALLOCATED)

@@ -9,13 +9,21 @@ from typing import TYPE_CHECKING
 
 from paddock.errors import TransientCompute
 from paddock.model.identity import derived_operation_id
-from paddock.model.node import NodeStatus, TargetState
+from paddock.model.node import NodeStatus
+from paddock.model.node_goals import (
+    is_at_goal,
+    is_led_elsewhere,
+    is_on_its_way,
+    is_overtaken,
+    is_unfinished_by,
+    leader_of,
+)
+from paddock.model.node_lifecycle import failed, given_up, was_ready
+from paddock.model.node_observation import UNSEEN_GRACE_NS
 from paddock.model.operation import ENDING, LAUNCHING, Action, OperationState
 from paddock.ports.repository import Put, WriteConflictError
-from paddock.service.goals import goal_of, is_at_goal, is_led_elsewhere, is_on_its_way, is_overtaken
 from paddock.service.healing import heal, heal_unmet
 from paddock.service.manage_nodes import Forced, begin_forced
-from paddock.service.observation import UNSEEN_GRACE_NS, failed, is_to_end
 from paddock.service.orphans import end_instances, find_orphans
 from paddock.service.placement_groups import delete_empty_groups
 from paddock.service.read_nodes import nodes_of
@@ -112,7 +120,7 @@ def _finish_launching(
     nodes: Sequence[Node],
 ) -> tuple[dict[str, str], int]:
     """The reasons of nodes that failed, and the number of instances that had no node."""
-    unlaunched = [node.id for node in _unfinished(nodes, operation) if not node.instance_ids]
+    unlaunched = [node.id for node in nodes if is_unfinished_by(node, operation) and not node.instance_ids]
     if unlaunched:
         release_nodes(
             store,
@@ -134,7 +142,7 @@ def _reasons(read: Reads, operation: Operation, nodes: Sequence[Node]) -> dict[s
     A node that a later operation leads elsewhere is that one's, unless Paddock itself gave it up.
     """
     led_elsewhere = [node for node in nodes if is_led_elsewhere(node, operation)]
-    leaders = {node.id: _leader(node, operation) for node in led_elsewhere}
+    leaders = {node.id: leader_of(node, operation) for node in led_elsewhere}
     found = {one: read.operation(one) for one in set(leaders.values())}
     reasons = _given_up_by_others(read, operation, nodes)
     for node in nodes:
@@ -147,12 +155,6 @@ def _reasons(read: Reads, operation: Operation, nodes: Sequence[Node]) -> dict[s
         elif reason := _why_not_led(found[leaders[node.id]], operation):
             reasons[node.id] = reason
     return reasons
-
-
-def _leader(node: Node, operation: Operation) -> str:
-    """The operation that led a node away from where this one wants it; others may hold it since."""
-    has_come_back = node.is_wanted or goal_of(node, operation) is TargetState.TERMINATED
-    return node.launcher if has_come_back else node.managed_by
 
 
 def _why_not_led(leader: Operation | None, operation: Operation) -> str:
@@ -181,10 +183,6 @@ def _given_up_by_others(read: Reads, operation: Operation, nodes: Sequence[Node]
     return dict.fromkeys(gone & given_up, _LATE)
 
 
-def _unfinished(nodes: Sequence[Node], operation: Operation) -> list[Node]:
-    return [node for node in nodes if node.is_coming and node.launcher == operation.id]
-
-
 def _abandon(
     store: Store,
     workflows: Workflows,
@@ -195,18 +193,13 @@ def _abandon(
 
     Answers their ids, the same when the task is run again.
     """
-    stuck = _unfinished(nodes, operation)
-    stopped = [node for node in stuck if _was_stopped(node)]
-    launched = [node for node in stuck if not _was_stopped(node)]
+    stuck = [node for node in nodes if is_unfinished_by(node, operation)]
+    stopped = [node for node in stuck if was_ready(node)]
+    launched = [node for node in stuck if not was_ready(node)]
     abandoned = _clean_up(store, workflows, operation, Action.TERMINATE, launched)
     if operation.action is Action.START:
         abandoned += _clean_up(store, workflows, operation, Action.DEALLOCATE, stopped)
     return abandoned
-
-
-def _was_stopped(node: Node) -> bool:
-    """Whether the node that is on its way has an instance that was Ready once, so before this operation."""
-    return bool(node.instance_id and node.ready_at)
 
 
 def _clean_up(
@@ -245,22 +238,13 @@ def _finish_ending(store: Store, operation: Operation) -> dict[str, str]:
         nodes = nodes_of(store.read, operation)
         errors = _reasons(store.read, operation, nodes)
         mine = [node for node in nodes if node.id in errors and node.managed_by == operation.id]
-        after = [(node, _given_up(node, errors[node.id])) for node in mine]
+        after = [(node, given_up(node, errors[node.id])) for node in mine]
         writes = [Put(new, was=node) for node, new in after if new is not node]
         if conflicts := store.commit_each(writes).conflicts:
             raise WriteConflictError(conflicts)
         return errors
 
     return store.retry_on_conflict(attempt)
-
-
-def _given_up(node: Node, reason: str) -> Node:
-    """The node, whose instance would not end or stop."""
-    if is_to_end(node) and node.status is not NodeStatus.FAILED:
-        return replace(failed(node, reason), counted=node.counted)
-    if node.target_state is TargetState.DEALLOCATED:
-        return replace(node, target_state=TargetState.STARTED, status_message=reason)
-    return node
 
 
 def _end(store: Store, operation: Operation, errors: dict[str, str]) -> None:

@@ -10,20 +10,21 @@ from typing import TYPE_CHECKING
 
 from paddock.errors import ComputeUnavailable, LaunchRefused, TransientCompute
 from paddock.model.instance import InstanceState
-from paddock.model.node import NodeStatus
+from paddock.model.node_goals import may_use_instance
+from paddock.model.node_lifecycle import awaits_replacement, is_launched_alike, is_waiting, launched, stopped
+from paddock.model.node_observation import UNSEEN_GRACE_NS
 from paddock.model.operation import DEADLINE_NS, SECOND_NS, Action, LaunchBatch
 from paddock.model.pace import DEFAULT_RATES, Bucket, Pace
 from paddock.model.places import places_of
 from paddock.ports.compute import LaunchRequest, LaunchResult, Refusal, RefusalKind
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.manage_nodes import prepare
-from paddock.service.observation import UNSEEN_GRACE_NS, stopped
 from paddock.service.pacing import Paced, paced, seconds_until
 from paddock.service.placement_groups import cloud_placement_group
 from paddock.service.read_nodes import nodes_of, some_nodes_of
 from paddock.service.recording import record_missing_nodes
 from paddock.service.settling import release_nodes
-from paddock.service.shortage import is_waiting, settle_shortage
+from paddock.service.shortage import settle_shortage
 from paddock.service.steps.outcome import Next, Outcome, wait, wait_for
 
 if TYPE_CHECKING:
@@ -133,7 +134,7 @@ def _use_instances(
     nodes = [
         node
         for node in nodes_of(store.read, operation)
-        if node.id not in refused and _is_held(node, operation)
+        if node.id not in refused and may_use_instance(node, operation)
     ]
     by_instance = {node.instance_id: node.id for node in nodes if node.instance_id}
     ids = sorted(by_instance)
@@ -151,19 +152,9 @@ def _use_instances(
             store,
             operation.cluster,
             errors.keys(),
-            lambda node: stopped(node, errors[node.id]) if _is_held(node, operation) else node,
+            lambda node: stopped(node, errors[node.id]) if may_use_instance(node, operation) else node,
         )
     return replace(done, refused=errors), done.left < len(ids)
-
-
-def _is_held(node: Node, operation: Operation) -> bool:
-    """Whether this operation is still the one to use the node's instance.
-
-    A Ready node is rebooted whatever has taken hold of it since: no other operation does it in its stead.
-    """
-    if operation.action is Action.RESTART:
-        return node.is_usable
-    return node.launcher == operation.id and node.status is NodeStatus.PREPARING and node.is_wanted
 
 
 def _open_batch(store: Store, operation: Operation, rates: Rates, found: Sequence[Node]) -> Operation:
@@ -227,9 +218,14 @@ def _next_run(
         for place, identity in enumerate(ids[begin : begin + portion], start=begin + 1):
             node = known.get(identity)
             is_ours = node is not None and node.launcher == operation.id
-            if node is not None and is_ours and node.replaced_instance_id and node.is_wanted:
+            if node is not None and is_ours and awaits_replacement(node):
                 return run or None
-            if node is not None and is_ours and is_waiting(node) and (not run or _is_alike(node, run[0][1])):
+            if (
+                node is not None
+                and is_ours
+                and is_waiting(node)
+                and (not run or is_launched_alike(node, run[0][1]))
+            ):
                 run.append((place, node))
             elif run:
                 return run
@@ -238,15 +234,6 @@ def _next_run(
         if run and not run[0][1].placement_group_id:
             return run
     return run
-
-
-def _is_alike(node: Node, first: Node) -> bool:
-    """Whether one call can ask for both."""
-    return (node.spec, node.placement_group_id, node.launch_place) == (
-        first.spec,
-        first.placement_group_id,
-        first.launch_place,
-    )
 
 
 def _launch_request(operation: Operation, batch: LaunchBatch) -> LaunchRequest:
@@ -286,7 +273,7 @@ def _assign(store: Store, operation: Operation, batch: LaunchBatch, result: Laun
         held = {node.instance_id for node in nodes}
         without = [node for node in nodes if not node.instance_id and node.id in instances]
         writes = [
-            Put(_launched(node, instances[node.id], store.now()), was=node)
+            Put(launched(node, instances[node.id], store.now()), was=node)
             for node in without
             if node.launcher == operation.id and node.counted and instances[node.id] not in held
         ]
@@ -297,17 +284,6 @@ def _assign(store: Store, operation: Operation, batch: LaunchBatch, result: Laun
     left = [*store.retry_on_conflict(attempt), *ids[len(instances) :]]
     settle_shortage(store, operation, batch, left, result)
     return left
-
-
-def _launched(node: Node, instance_id: str, now: int) -> Node:
-    return replace(
-        node,
-        instance_id=instance_id,
-        launched_at=now,
-        status=NodeStatus.PREPARING if node.is_wanted else node.status,
-        status_message="",
-        launch_place=0,
-    )
 
 
 def _close_batch(

@@ -10,11 +10,19 @@ from paddock.errors import TransientCompute
 from paddock.model.identity import node_index
 from paddock.model.instance import InstanceState
 from paddock.model.node import NodeStatus, TargetState
+from paddock.model.node_goals import is_led_there, is_on_its_way, is_untouched
+from paddock.model.node_lifecycle import (
+    awaits_replacement,
+    deallocated,
+    is_booting,
+    is_stopping,
+    is_to_end,
+    without_replaced,
+)
+from paddock.model.node_observation import has_ended, is_gone, is_unheard, looked_for, observed, seen_state
 from paddock.model.operation import ENDING, Action
 from paddock.ports.repository import Put, WriteConflictError
-from paddock.service.goals import is_led_there, is_on_its_way
 from paddock.service.healing import join
-from paddock.service.observation import deallocated, instance_of, is_gone, is_to_end, observed
 from paddock.service.read_nodes import nodes_of, some_nodes_of
 from paddock.service.settling import never_launched, release_nodes, remove_nodes, settle_nodes, usage_until
 from paddock.service.steps.outcome import Next, Outcome, wait
@@ -68,13 +76,13 @@ def _poll_launching(
     every = _to_look_at(store.read, operation)
     nodes = [node for node in every if node.launcher == operation.id]
     awaited = {node.id for node in every if node.launcher != operation.id and is_on_its_way(node, operation)}
-    starting = [node for node in nodes if node.status is NodeStatus.PREPARING and node.is_wanted]
-    replaced = [node for node in nodes if node.replaced_instance_id and node.is_wanted]
+    starting = [node for node in nodes if is_booting(node)]
+    replaced = [node for node in nodes if awaits_replacement(node)]
     ids = [node.instance_id for node in starting] + [node.replaced_instance_id for node in replaced]
     seen = compute.describe(ids) if ids else {}
     pending = _record(store, starting, seen)
     if replaced and _record_replaced(store, replaced, seen):
-        unheard = any(_is_unheard(node, seen) for node in replaced)
+        unheard = any(is_unheard(node, seen) for node in replaced)
         outcome = Outcome(Next.TERMINATE) if unheard else _again_or_wait(Next.TERMINATE, polls)
     elif operation.launched_to < operation.total:
         outcome = Outcome(Next.LAUNCH)
@@ -110,12 +118,6 @@ def _mark_settled(store: Store, operation: Operation, unsettled: Collection[str]
         store.commit(Put(replace(operation, settled_to=settled_to), was=operation))
 
 
-def seen_state(node: Node, seen: Mapping[str, Instance]) -> InstanceState | None:
-    """The state of the node's instance, if it is seen."""
-    instance = seen.get(node.instance_id)
-    return instance.state if instance else None
-
-
 def _again_or_wait(again: Next, polls: int) -> Outcome:
     """Mostly wait; now and then ask the cloud again for what has not begun."""
     return Outcome(again) if polls % _POLLS_PER_CALL == _POLLS_PER_CALL - 1 else wait(polls)
@@ -148,7 +150,7 @@ def _record_replaced(store: Store, nodes: Sequence[Node], seen: Mapping[str, Ins
 
     def settle(ledger: Ledger, current: Sequence[Node]) -> tuple[Ledger, list[Write]]:
         replaced = [node for node in current if node.replaced_instance_id]
-        writes: list[Write] = [Put(_without_replaced(node), was=node) for node in replaced]
+        writes: list[Write] = [Put(without_replaced(node), was=node) for node in replaced]
         return ledger, writes + usage_until(replaced, store.now())
 
     for cluster in {node.cluster for node in nodes}:
@@ -158,62 +160,34 @@ def _record_replaced(store: Store, nodes: Sequence[Node], seen: Mapping[str, Ins
     return bool(waiting)
 
 
-def _without_replaced(node: Node) -> Node:
-    return replace(node, replaced_instance_id="", launched_at=0, unseen_since=0)
-
-
 def _poll_ending(store: Store, compute: Compute, operation: Operation, polls: int) -> Outcome:
     every = nodes_of(store.read, operation)
     nodes = [node for node in every if is_led_there(node, operation)]
-    stopping = [node for node in nodes if node.target_state is TargetState.DEALLOCATED and node.counted]
+    stopping = [node for node in nodes if is_stopping(node)]
     ending = [node for node in nodes if is_to_end(node)]
     ids = [instance_id for node in (*ending, *stopping) for instance_id in node.instance_ids]
     seen = compute.describe(ids) if ids else {}
     now = store.now()
-    gone = [node for node in ending if node.instance_ids and _has_ended(node, seen, now)]
+    gone = [node for node in ending if node.instance_ids and has_ended(node, seen, now)]
     gone += never_launched(store.read, [node for node in ending if not node.instance_ids])
     remove_nodes(store, operation.cluster, gone)
     gone_ids = {node.id for node in gone}
     left = [node for node in ending if node.id not in gone_ids]
     _record_sightings(store, [node for node in left if node.instance_ids], seen, now)
     stops = _record_stopping(store, stopping, seen)
-    if not left and not stops and not any(_is_untouched(node, operation) for node in every):
+    if not left and not stops and not any(is_untouched(node, operation) for node in every):
         return Outcome(Next.FINISH)
-    unheard = [node for node in left if node.id not in operation.errors and _is_unheard(node, seen)]
+    unheard = [node for node in left if node.id not in operation.errors and is_unheard(node, seen)]
     unheard += [node for node in stopping if seen_state(node, seen) is InstanceState.RUNNING]
     if unheard and store.now() >= operation.not_before:
         return Outcome(Next.TERMINATE)
     return _again_or_wait(Next.TERMINATE, polls)
 
 
-def _is_untouched(node: Node, operation: Operation) -> bool:
-    """Whether the operation may still take hold of the node: its tasks were throttled, or failed, before."""
-    is_older = node.managed_by != operation.id and node.managed_at < operation.start_time
-    return is_older and node.id not in operation.errors
-
-
-def _is_unheard(node: Node, seen: Mapping[str, Instance]) -> bool:
-    """Whether EC2 has not heard yet that the node's instance shall end: it was throttled, or away."""
-    instance = instance_of(node, seen)
-    return instance is not None and not instance.state.is_ending
-
-
-def _has_ended(node: Node, seen: Mapping[str, Instance], now: int) -> bool:
-    return all(is_gone(node, seen.get(instance_id), now) for instance_id in node.instance_ids)
-
-
 def _record_sightings(store: Store, nodes: Sequence[Node], seen: Mapping[str, Instance], now: int) -> None:
     """Write down since when these nodes' instances have been out of sight, or that they are seen again."""
-    after = [(node, _looked_for(node, seen, now)) for node in nodes]
+    after = [(node, looked_for(node, seen, now)) for node in nodes]
     store.commit_each([Put(new, was=node) for node, new in after if new is not node])
-
-
-def _looked_for(node: Node, seen: Mapping[str, Instance], now: int) -> Node:
-    """The node with the time since when none of its instances is seen; the very same where nothing is new."""
-    since = 0 if any(one in seen for one in node.instance_ids) else node.unseen_since or now
-    if since == node.unseen_since:
-        return node
-    return replace(node, unseen_since=since)
 
 
 def _record_stopping(store: Store, nodes: Sequence[Node], seen: Mapping[str, Instance]) -> bool:

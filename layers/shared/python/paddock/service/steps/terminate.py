@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.errors import TransientCompute
 from paddock.model.instance import InstanceState
-from paddock.model.node import NodeStatus, TargetState
+from paddock.model.node_goals import is_led_there, replaced_by
+from paddock.model.node_lifecycle import is_stopping, is_to_end, keeping_its_instance
 from paddock.model.operation import Action
 from paddock.model.pace import DEFAULT_RATES, Bucket
 from paddock.ports.repository import Put
-from paddock.service.goals import is_led_there
 from paddock.service.manage_nodes import prepare
-from paddock.service.observation import is_to_end
 from paddock.service.pacing import paced
 from paddock.service.read_nodes import nodes_of
 from paddock.service.steps.outcome import Next, Outcome, wait, wait_for
@@ -54,7 +52,7 @@ def terminate(
     # What a later operation wants to be elsewhere is for that one to bring there, and in its time.
     nodes = [node for node in every if is_led_there(node, operation)]
     ending = {instance_id: node.id for node in nodes for instance_id in _to_end(node, operation)}
-    stopping = {node.instance_id: node.id for node in nodes if _to_stop(node)}
+    stopping = {node.instance_id: node.id for node in nodes if is_stopping(node)}
     try:
         seen = compute.describe([*ending, *stopping]) if polls and (ending or stopping) else {}
         to_end = [one for one in sorted(ending) if one not in seen or not seen[one].state.is_ending]
@@ -72,35 +70,17 @@ def terminate(
     if after != operation:
         store.commit(Put(after, was=operation))
     if operation.action is Action.REIMAGE:
-        _keep(store, [node for node in nodes if refused.keys() & _replaced(node, operation)])
+        _keep(store, [node for node in nodes if not refused.keys().isdisjoint(replaced_by(node, operation))])
     turns = [one.wait_seconds for one in (ended, stopped) if one.left]
     return wait_for(min(turns)) if turns else wait(polls)
 
 
 def _to_end(node: Node, operation: Operation) -> Collection[str]:
     """Instances to end: all of a node that shall end, and the one that a reimage replaces."""
-    return node.instance_ids if is_to_end(node) else _replaced(node, operation)
-
-
-def _replaced(node: Node, operation: Operation) -> set[str]:
-    replaces = operation.action is Action.REIMAGE and node.launcher == operation.id and node.is_wanted
-    return {node.replaced_instance_id} if replaces and node.replaced_instance_id else set()
+    return node.instance_ids if is_to_end(node) else replaced_by(node, operation)
 
 
 def _keep(store: Store, nodes: Sequence[Node]) -> None:
     """Let nodes keep the instances that the cloud will not end; the polls find their addresses again."""
-    kept = [
-        replace(
-            node,
-            status=NodeStatus.PREPARING,
-            instance_id=node.replaced_instance_id,
-            replaced_instance_id="",
-        )
-        for node in nodes
-    ]
     # One that somebody else has changed meanwhile is asked for again.
-    store.commit_each([Put(after, was=node) for node, after in zip(nodes, kept, strict=True)])
-
-
-def _to_stop(node: Node) -> bool:
-    return node.target_state is TargetState.DEALLOCATED and node.counted and bool(node.instance_id)
+    store.commit_each([Put(keeping_its_instance(node), was=node) for node in nodes])

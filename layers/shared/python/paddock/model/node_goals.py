@@ -9,11 +9,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paddock.model.node import NodeStatus, ShutdownPolicy, TargetState
+from paddock.model.node_lifecycle import awaits_replacement, is_booting, is_waiting
 from paddock.model.operation import Action
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from paddock.model.node import Node
-    from paddock.model.operation import Operation
+    from paddock.model.operation import LaunchBatch, Operation
 
 
 def goal_of(node: Node, operation: Operation) -> TargetState:
@@ -73,3 +76,42 @@ def is_on_its_way(node: Node, operation: Operation) -> bool:
     if not is_led_there(node, operation) or is_at_goal(node, operation):
         return False
     return node.is_coming if node.is_wanted else node.status is not NodeStatus.FAILED
+
+
+def is_untouched(node: Node, operation: Operation) -> bool:
+    """Whether the operation may still take hold of the node: its tasks were throttled, or failed, before."""
+    is_older = node.managed_by != operation.id and node.managed_at < operation.start_time
+    return is_older and node.id not in operation.errors
+
+
+def leader_of(node: Node, operation: Operation) -> str:
+    """The operation that led a node away from where this one wants it; others may hold it since."""
+    has_come_back = node.is_wanted or goal_of(node, operation) is TargetState.TERMINATED
+    return node.launcher if has_come_back else node.managed_by
+
+
+def is_unfinished_by(node: Node, operation: Operation) -> bool:
+    """Whether the operation launches the node, and has not brought it to be Ready."""
+    return node.is_coming and node.launcher == operation.id
+
+
+def may_use_instance(node: Node, operation: Operation) -> bool:
+    """Whether this operation is still the one to use the node's instance.
+
+    A Ready node is rebooted whatever has taken hold of it since: no other operation does it in its stead.
+    """
+    if operation.action is Action.RESTART:
+        return node.is_usable
+    return node.launcher == operation.id and is_booting(node)
+
+
+def replaced_by(node: Node, operation: Operation) -> Collection[str]:
+    """The instance that the operation, where it is a reimage, has to end before the node gets another."""
+    replaces = operation.action is Action.REIMAGE and node.launcher == operation.id
+    return {node.replaced_instance_id} if replaces and awaits_replacement(node) else ()
+
+
+def waits_in(node: Node, batch: LaunchBatch, operation: Operation) -> bool:
+    """Whether the node is still to be launched by the operation, and in the batch's place."""
+    is_there = (node.bucket_id, node.launch_place) == (batch.spec.bucket_id, batch.place)
+    return is_waiting(node) and is_there and node.launcher == operation.id

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.model.node import Node, NodeStatus, ShutdownPolicy, TargetState
+from paddock.model.node_lifecycle import has_failed, is_to_end, replacing, without_instance
 from paddock.model.operation import ENDING, EVERY_VIRTUAL_CLUSTER, Action, Operation
 
 if TYPE_CHECKING:
@@ -80,17 +81,17 @@ def _deallocate(node: Node) -> Node:
 def _start(node: Node) -> Node:
     if node.is_wanted and node.status in _RUNS:
         return node
-    if node.target_state is TargetState.TERMINATED:
+    if is_to_end(node):
         raise RefusedError("the node is still terminating")
     if node.status is NodeStatus.DEALLOCATED:
         status = NodeStatus.PREPARING
-    elif node.status is NodeStatus.OFF or (node.status is NodeStatus.FAILED and not node.counted):
+    elif node.status is NodeStatus.OFF or has_failed(node):
         status = NodeStatus.ACQUIRING
     else:
         raise RefusedError(
             f"the node must be Off, Deallocated, or Failed without an instance, it is {node.status}"
         )
-    started = node if status is NodeStatus.PREPARING else node.without_instance()
+    started = node if status is NodeStatus.PREPARING else without_instance(node)
     return replace(started, status=status, target_state=TargetState.STARTED, status_message="", counted=True)
 
 
@@ -103,13 +104,7 @@ def _restart(node: Node) -> Node:
 def _reimage(node: Node) -> Node:
     if not node.is_usable:
         raise RefusedError(f"the node must be Ready to be reimaged, it is {node.status}")
-    # The machine is in use until the instance that is replaced has ended.
-    return replace(
-        node.without_instance(),
-        status=NodeStatus.ACQUIRING,
-        replaced_instance_id=node.instance_id,
-        launched_at=node.launched_at,
-    )
+    return replacing(node)
 
 
 _ACTIONS: Mapping[Action, Callable[[Node], Node]] = {

@@ -1,0 +1,151 @@
+"""What an instance says about its node: from what is seen, and when, to what the node is or becomes.
+
+``seen`` are the instances that the cloud shows, by id; an instance that is not among them was not seen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from paddock.model.instance import InstanceState
+from paddock.model.node import Node, NodeStatus
+from paddock.model.node_lifecycle import failed, failing, is_ending, is_to_end, stopped
+from paddock.model.operation import SECOND_NS
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping
+
+    from paddock.model.instance import Instance
+
+# Descriptions lag minutes behind a launch; only an instance that stays out of sight for this long is gone.
+UNSEEN_GRACE_NS = 300 * SECOND_NS
+# A description may be older than the start that made a node Ready, and still show its instance as stopped.
+STOPPED_GRACE_NS = 60 * SECOND_NS
+_RUNS = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
+
+
+def instance_of(node: Node, seen: Mapping[str, Instance]) -> Instance | None:
+    """What the cloud showed of the node's instance, or of the one to be replaced where it has no other."""
+    return seen.get(node.instance_id or node.replaced_instance_id)
+
+
+def is_gone(node: Node, instance: Instance | None, now: int) -> bool:
+    """Whether the node's instance has ended, by the cloud's word or by having been out of sight for long."""
+    if instance is not None:
+        return instance.state is InstanceState.TERMINATED
+    return bool(node.unseen_since) and now - node.unseen_since >= UNSEEN_GRACE_NS
+
+
+def seen_state(node: Node, seen: Mapping[str, Instance]) -> InstanceState | None:
+    """The state of the node's instance, if it is seen."""
+    instance = seen.get(node.instance_id)
+    return instance.state if instance else None
+
+
+def has_ended(node: Node, seen: Mapping[str, Instance], now: int) -> bool:
+    """Whether all instances of the node have ended."""
+    return all(is_gone(node, seen.get(instance_id), now) for instance_id in node.instance_ids)
+
+
+def is_unheard(node: Node, seen: Mapping[str, Instance]) -> bool:
+    """Whether EC2 has not heard yet that the node's instance shall end: it was throttled, or away."""
+    instance = instance_of(node, seen)
+    return instance is not None and not instance.state.is_ending
+
+
+def is_watched(node: Node, ended: Collection[str]) -> bool:
+    """Whether the node's instance is for the reconciler to look at.
+
+    A node on its way to another state is its operation's, which looks by itself until it has ``ended``.
+    """
+    at_rest = node.is_usable or node.status is NodeStatus.DEALLOCATED or is_ending(node)
+    return (at_rest or (node.is_coming and node.launcher in ended)) and bool(node.instance_ids)
+
+
+def is_stranded(node: Node, ended: Collection[str]) -> bool:
+    """Whether the node waits for an instance that nothing launches any more."""
+    return node.is_coming and not node.instance_ids and node.launcher in ended
+
+
+def is_done_with(node: Node, instance: Instance | None, now: int) -> bool:
+    """Whether a node that could not be ended in time has ended now."""
+    return is_to_end(node) and is_gone(node, instance, now)
+
+
+def must_stop(node: Node, instance: Instance) -> bool:
+    """Whether the node is Deallocated, and its instance runs all the same."""
+    return node.status is NodeStatus.DEALLOCATED and instance.state in _RUNS
+
+
+def has_outlived(node: Node, instance: Instance) -> bool:
+    """Whether the node's termination has given up, and this instance of it is not about to end."""
+    return is_ending(node) and is_to_end(node) and not instance.state.is_ending
+
+
+def lacks_tags(node: Node, instance: Instance | None) -> bool:
+    """Whether the node's instance is there, is this deployment's, and does not say which node it is."""
+    if instance is None or not node.spec.tag_instances:
+        return False
+    is_ours = instance.cluster == node.cluster and not instance.state.is_ending
+    return is_ours and (instance.node_id, instance.name) != (node.id, node.name)
+
+
+def observed(node: Node, instance: Instance | None, now: int) -> Node:
+    """The node after a look at its instance; the very same where nothing is new.
+
+    A node is Ready once its instance runs and has its addresses, and Failed once its instance is gone.
+    """
+    if is_gone(node, instance, now):
+        reason = "its instance was not seen any more" if instance is None else _end(instance)
+        # EC2 gives its addresses to others; they must not lead to this node any more.
+        return replace(failed(node, reason), hostname="", dns_name="", private_ip="")
+    if instance is None:
+        changes: dict[str, Any] = {} if node.unseen_since else {"unseen_since": now}
+    else:
+        changes = {"unseen_since": 0} if node.unseen_since else {}
+        if _has_started(node, instance):
+            changes |= {"status": NodeStatus.READY, "ready_at": now, **_addresses(instance)}
+    return replace(node, **changes) if changes else node
+
+
+def noticed(node: Node, instance: Instance | None, now: int) -> Node:
+    """A watched node after a look at its instance; the very same where nothing is new.
+
+    One whose instance has ended, or was not seen for long, has Failed; one whose instance is about to end has
+    too, and uses up its limits until that is gone. One whose instance was stopped is Deallocated, and shall
+    be: nobody brings it back but a start.
+    """
+    is_stopped = instance is not None and instance.state is InstanceState.STOPPED
+    if is_stopped and node.is_wanted and now - node.ready_at >= STOPPED_GRACE_NS:
+        reason = "its instance was stopped, and not by an action of this cluster"
+        return stopped(node, reason)
+    if instance is not None and instance.state is InstanceState.SHUTTING_DOWN and node.is_usable:
+        reason = f"its instance {instance.id} is being ended: {instance.state_reason or 'no reason given'}"
+        return failing(node, reason)
+    return observed(node, instance, now)
+
+
+def looked_for(node: Node, seen: Mapping[str, Instance], now: int) -> Node:
+    """The node with the time since when none of its instances is seen; the very same where nothing is new."""
+    since = 0 if any(one in seen for one in node.instance_ids) else node.unseen_since or now
+    if since == node.unseen_since:
+        return node
+    return replace(node, unseen_since=since)
+
+
+def _has_started(node: Node, instance: Instance) -> bool:
+    running = instance.state is InstanceState.RUNNING
+    return running and bool(instance.private_ip) and node.status is NodeStatus.PREPARING
+
+
+def _addresses(instance: Instance) -> dict[str, str]:
+    return {
+        "private_ip": instance.private_ip,
+        "hostname": instance.private_dns_name.partition(".")[0] or instance.id,
+        "dns_name": instance.public_dns_name or instance.private_dns_name or instance.private_ip,
+    }
+
+
+def _end(instance: Instance) -> str:
+    return f"its instance {instance.id} ended: {instance.state_reason or 'no reason given'}"
