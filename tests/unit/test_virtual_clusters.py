@@ -23,7 +23,7 @@ from paddock.errors import (
 from paddock.model.node import NodeStatus
 from paddock.model.node_lifecycle import failed
 from paddock.model.virtual_cluster import AllocationMode, VirtualCluster
-from paddock.service.settling import release_nodes
+from paddock.service.settling import write_verdicts
 from paddock.service.virtual_clusters import get_virtual_cluster
 from tests.fakes import invariants
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
@@ -228,7 +228,8 @@ def test_a_dead_node_goes_first_and_does_not_count_as_kept(world: World) -> None
 
 def bury(world: World, dead: Collection[str]) -> None:
     """Let nodes be known to have failed, as an observation writes it down."""
-    release_nodes(world.store, CLUSTER, dead, lambda node: failed(node, "dead"))
+    nodes = world.repository.nodes_by_id(CLUSTER, dead)
+    write_verdicts(world.store, CLUSTER, nodes, lambda node: failed(node, "dead"))
 
 
 # Not enough.

@@ -95,6 +95,11 @@ def is_unfinished_by(node: Node, operation: Operation) -> bool:
     return node.is_coming and node.launcher == operation.id
 
 
+def is_unlaunched_by(node: Node, operation: Operation) -> bool:
+    """Whether the operation launches the node, and has not got it an instance."""
+    return is_unfinished_by(node, operation) and not node.instance_ids
+
+
 def may_use_instance(node: Node, operation: Operation) -> bool:
     """Whether this operation is still the one to use the node's instance.
 

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.model.instance import InstanceState
 from paddock.model.node import Node, NodeStatus
-from paddock.model.node_lifecycle import failed, failing, is_ending, is_to_end, stopped
+from paddock.model.node_lifecycle import (
+    awaits_replacement,
+    deallocated,
+    failed,
+    failing,
+    is_booting,
+    is_ending,
+    is_stopping,
+    is_to_end,
+    stopped,
+    without_replaced,
+)
 from paddock.model.operation import SECOND_NS
 
 if TYPE_CHECKING:
@@ -68,11 +79,6 @@ def is_stranded(node: Node, ended: Collection[str]) -> bool:
     return node.is_coming and not node.instance_ids and node.launcher in ended
 
 
-def is_done_with(node: Node, instance: Instance | None, now: int) -> bool:
-    """Whether a node that could not be ended in time has ended now."""
-    return is_to_end(node) and is_gone(node, instance, now)
-
-
 def must_stop(node: Node, instance: Instance) -> bool:
     """Whether the node is Deallocated, and its instance runs all the same."""
     return node.status is NodeStatus.DEALLOCATED and instance.state in _RUNS
@@ -109,29 +115,56 @@ def observed(node: Node, instance: Instance | None, now: int) -> Node:
     return replace(node, **changes) if changes else node
 
 
-def noticed(node: Node, instance: Instance | None, now: int) -> Node:
-    """A watched node after a look at its instance; the very same where nothing is new.
-
-    One whose instance has ended, or was not seen for long, has Failed; one whose instance is about to end has
-    too, and uses up its limits until that is gone. One whose instance was stopped is Deallocated, and shall
-    be: nobody brings it back but a start.
-    """
-    is_stopped = instance is not None and instance.state is InstanceState.STOPPED
-    if is_stopped and node.is_wanted and now - node.ready_at >= STOPPED_GRACE_NS:
-        reason = "its instance was stopped, and not by an action of this cluster"
-        return stopped(node, reason)
-    if instance is not None and instance.state is InstanceState.SHUTTING_DOWN and node.is_usable:
-        reason = f"its instance {instance.id} is being ended: {instance.state_reason or 'no reason given'}"
-        return failing(node, reason)
-    return observed(node, instance, now)
-
-
 def looked_for(node: Node, seen: Mapping[str, Instance], now: int) -> Node:
     """The node with the time since when none of its instances is seen; the very same where nothing is new."""
     since = 0 if any(one in seen for one in node.instance_ids) else node.unseen_since or now
-    if since == node.unseen_since:
+    if since == node.unseen_since or not node.instance_ids:
         return node
     return replace(node, unseen_since=since)
+
+
+def polled(node: Node, seen: Mapping[str, Instance], now: int) -> Node | None:
+    """A node after its operation's look at its instances; ``None`` where it was to end, and has ended.
+
+    The very same where nothing is new. A replaced instance that has ended is let go of, and a node whose
+    instance has stopped, as it should, is Deallocated.
+    """
+    instance = instance_of(node, seen)
+    if is_to_end(node):
+        return None if node.instance_ids and has_ended(node, seen, now) else looked_for(node, seen, now)
+    if awaits_replacement(node):
+        replaced = seen.get(node.replaced_instance_id)
+        return without_replaced(node) if is_gone(node, replaced, now) else looked_for(node, seen, now)
+    if is_stopping(node):
+        if seen_state(node, seen) is InstanceState.STOPPED:
+            return deallocated(node)
+        is_over = is_gone(node, instance, now)
+        return observed(node, instance, now) if is_over else looked_for(node, seen, now)
+    return observed(node, instance, now) if is_booting(node) else node
+
+
+def noticed(node: Node, seen: Mapping[str, Instance], ended: Collection[str], now: int) -> Node | None:
+    """A node after the reconciler's look at its instances; ``None`` where it was to end, and has ended.
+
+    The very same where nothing is new. One whose instance has ended, or was not seen for long, has Failed,
+    and so has one that nothing launches any more, since its launcher is among the ``ended``. One whose
+    instance is about to end has Failed too, and uses up its limits until that is gone. One whose instance was
+    stopped is Deallocated, and shall be: nobody brings it back but a start.
+    """
+    if is_stranded(node, ended):
+        return failed(node, "the operation that should have launched it has ended")
+    if not is_watched(node, ended):
+        return node
+    instance = instance_of(node, seen)
+    if is_to_end(node) and is_gone(node, instance, now):
+        return None
+    state = instance.state if instance is not None else None
+    if state is InstanceState.STOPPED and node.is_wanted and now - node.ready_at >= STOPPED_GRACE_NS:
+        return stopped(node, "its instance was stopped, and not by an action of this cluster")
+    if instance is not None and state is InstanceState.SHUTTING_DOWN and node.is_usable:
+        reason = f"its instance {instance.id} is being ended: {instance.state_reason or 'no reason given'}"
+        return failing(node, reason)
+    return observed(node, instance, now)
 
 
 def _has_started(node: Node, instance: Instance) -> bool:

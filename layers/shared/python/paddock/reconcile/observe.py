@@ -4,23 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paddock.model.node_lifecycle import failed, is_ending
-from paddock.model.node_observation import instance_of, is_done_with, is_stranded, is_watched, noticed
+from paddock.model.node_lifecycle import is_ending, is_to_end
+from paddock.model.node_observation import noticed
 from paddock.model.operation import DEADLINE_NS
-from paddock.ports.repository import Put
 from paddock.service.lookup import running_among
-from paddock.service.settling import never_launched, release_nodes, remove_nodes, settle_nodes
+from paddock.service.settling import never_launched, write_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from paddock.model.instance import Instance
-    from paddock.model.ledger import Ledger
     from paddock.model.node import Node
-    from paddock.ports.repository import Reads, Write
+    from paddock.ports.repository import Reads
     from paddock.service.store import Store
-
-_STRANDED = "the operation that should have launched it has ended"
 
 
 def ended_launchers(read: Reads, nodes: Sequence[Node], now: int) -> set[str]:
@@ -44,38 +40,14 @@ def observe(
     ``seen`` are the instances that the cloud showed before the nodes were read, ``ended`` the
     ``ended_launchers`` of these. A node that somebody else changes meanwhile is left to the next look.
     """
-    now = store.now()
-    watched = [node for node in nodes if is_watched(node, ended)]
-    done = [node for node in watched if is_done_with(node, instance_of(node, seen), now)]
-    done += never_launched(store.read, [one for one in nodes if is_ending(one) and not one.instance_ids])
-    done_ids = {node.id for node in done}
-    after = {
-        node.id: noticed(node, instance_of(node, seen), now) for node in watched if node.id not in done_ids
-    }
-    before = {node.id: node for node in watched}
-    released = {one for one, node in after.items() if before[one].counted and not node.counted}
-    ending = {one for one, node in after.items() if before[one].is_usable and is_ending(node)}
-    writes = [
-        Put(node, was=before[one])
-        for one, node in after.items()
-        if one not in (released | ending) and node is not before[one]
-    ]
-    store.commit_each(writes)
+    # An ending node without instance waits for its launcher, which may still get it one.
+    waiting = [node for node in nodes if is_ending(node) and is_to_end(node) and not node.instance_ids]
+    passed = {node.id for node in never_launched(store.read, waiting)}
 
-    def release(node: Node) -> Node:
-        return noticed(node, instance_of(node, seen), store.now()) if is_watched(node, ended) else node
+    def judge(node: Node) -> Node | None:
+        if node.id in passed and is_ending(node) and is_to_end(node):
+            return None
+        return noticed(node, seen, ended, store.now())
 
-    def fail(ledger: Ledger, current: Sequence[Node]) -> tuple[Ledger, list[Write]]:
-        pairs = [(node, release(node)) for node in current if node.is_usable]
-        return ledger, [Put(node, was=was) for was, node in pairs if is_ending(node)]
-
-    def strand(node: Node) -> Node:
-        return failed(node, _STRANDED) if is_stranded(node, ended) else node
-
-    stranded = {node.id for node in nodes if is_stranded(node, ended)}
-    release_nodes(store, cluster, stranded, strand)
-    settle_nodes(store, cluster, ending, fail)
-    release_nodes(store, cluster, released, release)
-    remove_nodes(store, cluster, done)
-    changed = sum(node.status is not before[one].status for one, node in after.items())
-    return len(done) + len(stranded) + changed
+    verdicts = write_verdicts(store, cluster, nodes, judge)
+    return sum((after := verdicts[node.id]) is None or after.status is not node.status for node in nodes)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paddock.model.node_lifecycle import has_failed, is_to_end, switched_off
+from paddock.model.node import Node, NodeStatus
+from paddock.model.node_lifecycle import has_failed, serves_on, switched_off
 from paddock.model.usage import interval_until
 from paddock.ports.repository import Delete, Put
 from paddock.service.lookup import running_among
@@ -15,48 +16,76 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
     from paddock.model.ledger import Ledger
-    from paddock.model.node import Node
     from paddock.ports.repository import Reads, Write
     from paddock.service.store import Store
 
     _Settle = Callable[[Ledger, Sequence[Node]], tuple[Ledger, list[Write]]]
 
 
-def release_nodes(store: Store, cluster: str, ids: Collection[str], release: Callable[[Node], Node]) -> None:
-    """Write ``release(node)`` for those of these nodes that use up limits, and give their limits back.
+def write_verdicts(
+    store: Store, cluster: str, nodes: Sequence[Node], judge: Callable[[Node], Node | None]
+) -> dict[str, Node | None]:
+    """Write down what ``judge`` makes of these nodes of a cluster; returns that by node.
 
-    Where ``release`` answers the very same node, or one that still counts, that node is left as it is.
+    ``judge`` returns the very same node where nothing is new, and ``None`` for a node that is to be removed,
+    since its instances are gone. A fixed node is not removed, but stays as Off.
+
+    What is about the node alone is written as it was judged. A node that has changed since is left, and
+    returned as it was. All else is written with the ledger, some nodes at a time: limits that are given back,
+    usage that ends, and nodes that leave their virtual clusters. Such nodes are read and judged again, and
+    left alone where the second verdict is another one, or the node has other instances by then.
     """
+    verdicts = {node.id: _becomes(node, judge) for node in nodes}
+    alone: list[Write] = []
+    with_ledger: dict[str, Node] = {}
+    for node in nodes:
+        after = verdicts[node.id]
+        if after is None or _needs_ledger(node, after):
+            with_ledger[node.id] = node
+        elif after is not node:
+            alone.append(Put(after, was=node))
 
-    def settle(ledger: Ledger, nodes: Sequence[Node]) -> tuple[Ledger, list[Write]]:
-        pairs = [(node, release(node)) for node in nodes if node.counted]
-        pairs = [(node, after) for node, after in pairs if not after.counted]
-        ended = [node for node, _ in pairs]
-        writes: list[Write] = [Put(after, was=node) for node, after in pairs]
-        return ledger.without_active(ended), writes + usage_until(ended, store.now())
+    def is_as_judged(node: Node, after: Node | None) -> bool:
+        is_same = node.instance_ids == with_ledger[node.id].instance_ids
+        return is_same and is_removal(after) == is_removal(verdicts[node.id])
 
-    settle_nodes(store, cluster, ids, settle)
+    def settle(ledger: Ledger, current: Sequence[Node]) -> tuple[Ledger, list[Write]]:
+        pairs = [(node, _becomes(node, judge)) for node in current]
+        pairs = [pair for pair in pairs if _needs_ledger(*pair) and is_as_judged(*pair)]
+        released = [node for node, after in pairs if after and node.counted and not after.counted]
+        removed = [node for node, after in pairs if not after]
+        ended = [node for node, after in pairs if _ends_use(node, after)]
+        writes: list[Write] = [Put(after, was=node) if after else Delete(node) for node, after in pairs]
+        ledger = ledger.without_active(released).without_nodes(removed)
+        return ledger, writes + _usage_until(ended, store.now())
+
+    overtaken = [write.was for write in store.commit_each(alone).conflicts]
+    require_recorded(store, [node for one, node in with_ledger.items() if is_removal(verdicts[one])])
+    settle_nodes(store, cluster, with_ledger.keys(), settle)
+    return verdicts | {node.id: node for node in overtaken if isinstance(node, Node)}
 
 
-def remove_nodes(store: Store, cluster: str, gone: Sequence[Node]) -> None:
-    """Remove these nodes, whose instances are gone: their limits, names and records.
+def _becomes(node: Node, judge: Callable[[Node], Node | None]) -> Node | None:
+    after = judge(node)
+    return switched_off(node) if after is None and node.fixed else after
 
-    Fixed ones give back their limits alone, and stay as Off. A node that has another instance by now, or
-    shall not end any more, is left as it is.
-    """
-    judged = {node.id: node.instance_ids for node in gone}
 
-    def settle(ledger: Ledger, nodes: Sequence[Node]) -> tuple[Ledger, list[Write]]:
-        nodes = [node for node in nodes if is_to_end(node) and node.instance_ids == judged[node.id]]
-        kept = [node for node in nodes if node.fixed]
-        removed = [node for node in nodes if not node.fixed]
-        after = ledger.without_active(node for node in kept if node.counted).without_nodes(removed)
-        writes: list[Write] = [Put(switched_off(node), was=node) for node in kept]
-        writes += [Delete(node) for node in removed]
-        return after, writes + usage_until(nodes, store.now())
+def is_removal(after: Node | None) -> bool:
+    """Whether the verdict on a node is that its instances are gone for good: it is removed, or Off."""
+    return after is None or after.status is NodeStatus.OFF
 
-    require_recorded(store, gone)
-    settle_nodes(store, cluster, judged, settle)
+
+def _needs_ledger(node: Node, after: Node | None) -> bool:
+    """Whether more has to be written than the node."""
+    if after is None or (node.counted and not after.counted) or _ends_use(node, after):
+        return True
+    return node.is_usable and not serves_on(node, after)
+
+
+def _ends_use(node: Node, after: Node | None) -> bool:
+    """Whether the node has used a machine, and does so no longer."""
+    used = node.counted and bool(node.launched_at)
+    return used and (after is None or not after.counted or not after.launched_at)
 
 
 def never_launched(read: Reads, nodes: Sequence[Node]) -> list[Node]:
@@ -86,7 +115,7 @@ def forget_failed(store: Store, cluster: str, ids: Collection[str]) -> None:
     settle_nodes(store, cluster, ids, settle)
 
 
-def usage_until(nodes: Sequence[Node], now: int) -> list[Write]:
+def _usage_until(nodes: Sequence[Node], now: int) -> list[Write]:
     """The writes that keep for how long these nodes used their machines, which they do no longer."""
     intervals = [interval_until(node, now) for node in nodes]
     return [Put(interval, was=None) for interval in intervals if interval is not None]

@@ -16,6 +16,7 @@ from paddock.model.node_goals import (
     is_on_its_way,
     is_overtaken,
     is_unfinished_by,
+    is_unlaunched_by,
     leader_of,
 )
 from paddock.model.node_lifecycle import failed, given_up, was_ready
@@ -28,7 +29,7 @@ from paddock.service.orphans import end_instances, find_orphans
 from paddock.service.placement_groups import delete_empty_groups
 from paddock.service.read_nodes import nodes_of
 from paddock.service.recording import record_missing_nodes
-from paddock.service.settling import forget_failed, release_nodes
+from paddock.service.settling import forget_failed, write_verdicts
 from paddock.service.steps.outcome import Next, Outcome, wait
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ def finish(
                 return wait(polls)
             errors, orphans = _finish_launching(store, compute, workflows, operation, nodes)
         elif operation.action in ENDING:
-            errors = _finish_ending(store, operation)
+            errors = _finish_ending(store, operation, nodes)
         else:
             errors = _reasons(store.read, operation, nodes)
     except TransientCompute:
@@ -120,20 +121,28 @@ def _finish_launching(
     nodes: Sequence[Node],
 ) -> tuple[dict[str, str], int]:
     """The reasons of nodes that failed, and the number of instances that had no node."""
-    unlaunched = [node.id for node in nodes if is_unfinished_by(node, operation) and not node.instance_ids]
-    if unlaunched:
-        release_nodes(
-            store,
-            operation.cluster,
-            unlaunched,
-            lambda node: node if node.instance_ids or not node.is_wanted else failed(node, _LATE),
-        )
-        nodes = nodes_of(store.read, operation)
+
+    def judge(node: Node) -> Node:
+        return failed(node, _LATE) if is_unlaunched_by(node, operation) else node
+
+    unlaunched = [node for node in nodes if is_unlaunched_by(node, operation)]
+    write_verdicts(store, operation.cluster, unlaunched, judge)
+    nodes = _read_again(store.read, operation, nodes, [node.id for node in unlaunched])
     abandoned = _abandon(store, workflows, operation, nodes)
-    if abandoned:
-        nodes = nodes_of(store.read, operation)
+    nodes = _read_again(store.read, operation, nodes, abandoned)
     orphans = _end_orphans(compute, operation, nodes)
     return _reasons(store.read, operation, nodes) | dict.fromkeys(abandoned, _LATE), orphans
+
+
+def _read_again(
+    read: Reads, operation: Operation, nodes: Sequence[Node], ids: Collection[str]
+) -> Sequence[Node]:
+    """The operation's nodes, of which those with these ids are read again, as far as they still exist."""
+    if not ids:
+        return nodes
+    again = set(ids)
+    others = [node for node in nodes if node.id not in again]
+    return sorted([*others, *read.nodes_by_id(operation.cluster, ids)], key=lambda node: node.id)
 
 
 def _reasons(read: Reads, operation: Operation, nodes: Sequence[Node]) -> dict[str, str]:
@@ -228,14 +237,16 @@ def _end_orphans(compute: Compute, operation: Operation, nodes: Sequence[Node]) 
     return end_instances(compute, orphans, operation_id=operation.id)
 
 
-def _finish_ending(store: Store, operation: Operation) -> dict[str, str]:
+def _finish_ending(store: Store, operation: Operation, nodes: Sequence[Node]) -> dict[str, str]:
     """What is left goes on existing, and counting: it can be ended again, or goes on running.
 
-    A node that another operation has taken hold of since is that one's to write.
+    A node that another operation has taken hold of since is that one's to write. ``nodes`` are the
+    operation's as they were just read; they are read again when one of them has changed.
     """
+    looks = iter([nodes])
 
     def attempt() -> dict[str, str]:
-        nodes = nodes_of(store.read, operation)
+        nodes = next(looks, None) or nodes_of(store.read, operation)
         errors = _reasons(store.read, operation, nodes)
         mine = [node for node in nodes if node.id in errors and node.managed_by == operation.id]
         after = [(node, given_up(node, errors[node.id])) for node in mine]

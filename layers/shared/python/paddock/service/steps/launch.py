@@ -23,7 +23,7 @@ from paddock.service.pacing import Paced, paced, seconds_until
 from paddock.service.placement_groups import cloud_placement_group
 from paddock.service.read_nodes import nodes_of, some_nodes_of
 from paddock.service.recording import record_missing_nodes
-from paddock.service.settling import release_nodes
+from paddock.service.settling import write_verdicts
 from paddock.service.shortage import settle_shortage
 from paddock.service.steps.outcome import Next, Outcome, wait, wait_for
 
@@ -148,12 +148,12 @@ def _use_instances(
         done = paced(store, rates, Bucket.START, ids, compute.start)
     errors = {by_instance[one]: reason for one, reason in done.refused.items()}
     if operation.action is Action.START:
-        release_nodes(
-            store,
-            operation.cluster,
-            errors.keys(),
-            lambda node: stopped(node, errors[node.id]) if may_use_instance(node, operation) else node,
-        )
+        failing = [node for node in nodes if node.id in errors]
+
+        def judge(node: Node) -> Node:
+            return stopped(node, errors[node.id]) if may_use_instance(node, operation) else node
+
+        write_verdicts(store, operation.cluster, failing, judge)
     return replace(done, refused=errors), done.left < len(ids)
 
 

@@ -9,22 +9,14 @@ from typing import TYPE_CHECKING
 from paddock.errors import TransientCompute
 from paddock.model.identity import node_index
 from paddock.model.instance import InstanceState
-from paddock.model.node import NodeStatus, TargetState
 from paddock.model.node_goals import is_led_there, is_on_its_way, is_untouched
-from paddock.model.node_lifecycle import (
-    awaits_replacement,
-    deallocated,
-    is_booting,
-    is_stopping,
-    is_to_end,
-    without_replaced,
-)
-from paddock.model.node_observation import has_ended, is_gone, is_unheard, looked_for, observed, seen_state
+from paddock.model.node_lifecycle import awaits_replacement, is_booting, is_stopping, is_to_end
+from paddock.model.node_observation import is_unheard, polled, seen_state
 from paddock.model.operation import ENDING, Action
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.service.healing import join
 from paddock.service.read_nodes import nodes_of, some_nodes_of
-from paddock.service.settling import never_launched, release_nodes, remove_nodes, settle_nodes, usage_until
+from paddock.service.settling import is_removal, never_launched, write_verdicts
 from paddock.service.steps.outcome import Next, Outcome, wait
 from paddock.service.tagging import TAGS_PER_POLL, tag_instances
 
@@ -32,11 +24,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     from paddock.model.instance import Instance
-    from paddock.model.ledger import Ledger
     from paddock.model.node import Node
     from paddock.model.operation import Operation
     from paddock.ports.compute import Compute
-    from paddock.ports.repository import Reads, Write
+    from paddock.ports.repository import Reads
     from paddock.service.store import Store
 
 # What has not come about is asked for again after this many polls.
@@ -80,8 +71,11 @@ def _poll_launching(
     replaced = [node for node in nodes if awaits_replacement(node)]
     ids = [node.instance_id for node in starting] + [node.replaced_instance_id for node in replaced]
     seen = compute.describe(ids) if ids else {}
-    pending = _record(store, starting, seen)
-    if replaced and _record_replaced(store, replaced, seen):
+    after = write_verdicts(
+        store, operation.cluster, [*starting, *replaced], lambda node: polled(node, seen, store.now())
+    )
+    pending = {node.id for node in after.values() if node is not None and is_booting(node)}
+    if any(node is not None and awaits_replacement(node) for node in after.values()):
         unheard = any(is_unheard(node, seen) for node in replaced)
         outcome = Outcome(Next.TERMINATE) if unheard else _again_or_wait(Next.TERMINATE, polls)
     elif operation.launched_to < operation.total:
@@ -123,43 +117,6 @@ def _again_or_wait(again: Next, polls: int) -> Outcome:
     return Outcome(again) if polls % _POLLS_PER_CALL == _POLLS_PER_CALL - 1 else wait(polls)
 
 
-def _record(store: Store, nodes: Sequence[Node], seen: Mapping[str, Instance]) -> set[str]:
-    """Write down what is new about these nodes; answers which of them have to be looked at again."""
-    now = store.now()
-    after = {node.id: observed(node, seen.get(node.instance_id), now) for node in nodes}
-    lost = {identity for identity, node in after.items() if not node.counted}
-    changed = [node for node in nodes if node.id not in lost and after[node.id] is not node]
-    writes = [Put(after[node.id], was=node) for node in changed]
-    conflicts = store.commit_each(writes).conflicts
-    overtaken = {node.id for node, write in zip(changed, writes, strict=True) if write in conflicts}
-    for cluster in {node.cluster for node in nodes}:
-        release_nodes(
-            store,
-            cluster,
-            lost,
-            lambda node: observed(node, seen.get(node.instance_id), store.now()) if node.is_wanted else node,
-        )
-    pending = [node for node in after.values() if node.counted and node.status is NodeStatus.PREPARING]
-    return overtaken.union(node.id for node in pending)
-
-
-def _record_replaced(store: Store, nodes: Sequence[Node], seen: Mapping[str, Instance]) -> bool:
-    """Let go of replaced instances that have ended; tells whether any has not."""
-    now = store.now()
-    gone = {node.id for node in nodes if is_gone(node, seen.get(node.replaced_instance_id), now)}
-
-    def settle(ledger: Ledger, current: Sequence[Node]) -> tuple[Ledger, list[Write]]:
-        replaced = [node for node in current if node.replaced_instance_id]
-        writes: list[Write] = [Put(without_replaced(node), was=node) for node in replaced]
-        return ledger, writes + usage_until(replaced, store.now())
-
-    for cluster in {node.cluster for node in nodes}:
-        settle_nodes(store, cluster, gone, settle)
-    waiting = [node for node in nodes if node.id not in gone]
-    _record_sightings(store, waiting, seen, now)
-    return bool(waiting)
-
-
 def _poll_ending(store: Store, compute: Compute, operation: Operation, polls: int) -> Outcome:
     every = nodes_of(store.read, operation)
     nodes = [node for node in every if is_led_there(node, operation)]
@@ -167,14 +124,15 @@ def _poll_ending(store: Store, compute: Compute, operation: Operation, polls: in
     ending = [node for node in nodes if is_to_end(node)]
     ids = [instance_id for node in (*ending, *stopping) for instance_id in node.instance_ids]
     seen = compute.describe(ids) if ids else {}
-    now = store.now()
-    gone = [node for node in ending if node.instance_ids and has_ended(node, seen, now)]
-    gone += never_launched(store.read, [node for node in ending if not node.instance_ids])
-    remove_nodes(store, operation.cluster, gone)
-    gone_ids = {node.id for node in gone}
-    left = [node for node in ending if node.id not in gone_ids]
-    _record_sightings(store, [node for node in left if node.instance_ids], seen, now)
-    stops = _record_stopping(store, stopping, seen)
+    waiting = [node for node in ending if not node.instance_ids]
+    passed = {node.id for node in never_launched(store.read, waiting)}
+
+    def judge(node: Node) -> Node | None:
+        return None if node.id in passed and is_to_end(node) else polled(node, seen, store.now())
+
+    after = write_verdicts(store, operation.cluster, [*ending, *stopping], judge)
+    left = [node for node in ending if not is_removal(after[node.id])]
+    stops = any(node is not None and is_stopping(node) for node in after.values())
     if not left and not stops and not any(is_untouched(node, operation) for node in every):
         return Outcome(Next.FINISH)
     unheard = [node for node in left if node.id not in operation.errors and is_unheard(node, seen)]
@@ -182,32 +140,3 @@ def _poll_ending(store: Store, compute: Compute, operation: Operation, polls: in
     if unheard and store.now() >= operation.not_before:
         return Outcome(Next.TERMINATE)
     return _again_or_wait(Next.TERMINATE, polls)
-
-
-def _record_sightings(store: Store, nodes: Sequence[Node], seen: Mapping[str, Instance], now: int) -> None:
-    """Write down since when these nodes' instances have been out of sight, or that they are seen again."""
-    after = [(node, looked_for(node, seen, now)) for node in nodes]
-    store.commit_each([Put(new, was=node) for node, new in after if new is not node])
-
-
-def _record_stopping(store: Store, nodes: Sequence[Node], seen: Mapping[str, Instance]) -> bool:
-    """Write down which nodes are Deallocated now, or lost their instance; tells whether any is neither."""
-    now = store.now()
-    settled = {
-        node.id
-        for node in nodes
-        if seen_state(node, seen) is InstanceState.STOPPED or is_gone(node, seen.get(node.instance_id), now)
-    }
-
-    def settle(node: Node) -> Node:
-        if node.target_state is not TargetState.DEALLOCATED:
-            return node
-        if seen_state(node, seen) is InstanceState.STOPPED:
-            return deallocated(node)
-        return observed(node, seen.get(node.instance_id), store.now())
-
-    for cluster in {node.cluster for node in nodes}:
-        release_nodes(store, cluster, settled, settle)
-    waiting = [node for node in nodes if node.id not in settled]
-    _record_sightings(store, waiting, seen, now)
-    return bool(waiting)
