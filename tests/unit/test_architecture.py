@@ -100,6 +100,14 @@ def test_functions_do_not_import_each_other(path: Path) -> None:
         assert name.partition(".")[0] not in siblings
 
 
+def test_the_planner_knows_no_request() -> None:
+    """It takes domain values: nodes for a virtual cluster are planned without a request made up for them."""
+    [planner] = PACKAGE.rglob("*plan.py")
+    imported = {name for name, _ in imports(ast.parse(planner.read_text()))}
+    assert "paddock.model.cluster" in imported
+    assert not {name for name in imported if "request" in name or name.startswith("paddock.http")}
+
+
 def test_there_are_handlers_to_measure() -> None:
     assert len(list(_handlers())) >= 10
 

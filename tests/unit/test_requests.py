@@ -11,6 +11,8 @@ import pytest
 from paddock.errors import InvalidRequest, MalformedBody
 from paddock.http.request import Request
 from paddock.model.base import MAX_REVISION
+from paddock.model.desired import DesiredNodes, NodeAttributes
+from paddock.model.node import ShutdownPolicy
 from paddock.model.requests import (
     ClusterWrite,
     NodeCreationRequest,
@@ -244,6 +246,48 @@ def test_what_a_set_leaves_out_has_its_defaults() -> None:
     [one] = read(NodeCreationRequest, line()).sets
     assert (one.definition, one.name_format, one.name_offset, one.node_attributes) == (None, None, 1, {})
     assert one.placement_group_id is None
+
+
+def test_a_set_becomes_the_nodes_that_it_asks_for() -> None:
+    attributes = {
+        "KeepAlive": True,
+        "Fixed": True,
+        "StartAutomatically": False,
+        "ShutdownPolicy": "Deallocate",
+        "Configuration": {"a": 1},
+        "Color": "red",
+    }
+    machine = {"machineType": "c7i-large"}
+    body = line(
+        definition=machine,
+        nameFormat="n-%d",
+        nameOffset=5,
+        nodeAttributes=attributes,
+        placementGroupId="p",
+    )
+    [one] = read(NodeCreationRequest, body).sets
+    assert one.desired() == DesiredNodes(
+        count=one.count,
+        node_array=one.nodearray,
+        machine_type="c7i-large",
+        name_format="n-%d",
+        name_offset=5,
+        attributes=NodeAttributes(
+            keep_alive=True,
+            fixed=True,
+            start_automatically=False,
+            shutdown_policy=ShutdownPolicy.DEALLOCATE,
+            configuration={"a": 1},
+            others={"Color": "red"},
+        ),
+        placement_group_id="p",
+    )
+    assert one.node_attributes == attributes
+
+
+def test_a_set_with_count_and_node_array_alone_asks_for_nodes_with_the_defaults() -> None:
+    [one] = read(NodeCreationRequest, line()).sets
+    assert one.desired() == DesiredNodes(count=one.count, node_array=one.nodearray)
 
 
 def test_null_is_the_same_as_left_out() -> None:

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, field
 
 from paddock.model.base import Count, Document, Revision
 from paddock.model.definition import ClusterDefinition, ClusterName, MachineType, NodeType, Word, must_fit
+from paddock.model.desired import DesiredNodes, NodeAttributes
 from paddock.model.filters import parse_filter
 from paddock.model.names import PLACEHOLDER
 from paddock.model.node import ShutdownPolicy
@@ -95,6 +96,18 @@ class NodeSet(Document):
     placement_group_id: Word | None = None
     """The placement group of the nodes; left out, none."""
 
+    def desired(self) -> DesiredNodes:
+        """The nodes that the set asks for."""
+        return DesiredNodes(
+            count=self.count,
+            node_array=self.nodearray,
+            machine_type=self.definition.machine_type if self.definition else None,
+            name_format=self.name_format,
+            name_offset=self.name_offset,
+            attributes=_attributes_of(self.node_attributes),
+            placement_group_id=self.placement_group_id or "",
+        )
+
     @field_validator("name_format")
     @classmethod
     def _check_format(cls, value: str | None) -> str | None:
@@ -118,6 +131,19 @@ class NodeSet(Document):
             msg = f"ShutdownPolicy must be one of: {listed(ShutdownPolicy)}"
             raise ValueError(msg)
         return value
+
+
+def _attributes_of(document: dict[str, Any]) -> NodeAttributes:
+    """The attributes that a set's ``nodeAttributes`` give, which have been checked."""
+    others = dict(document)
+    return NodeAttributes(
+        keep_alive=others.pop("KeepAlive", False),
+        fixed=others.pop("Fixed", False),
+        start_automatically=others.pop("StartAutomatically", True),
+        shutdown_policy=ShutdownPolicy(others.pop("ShutdownPolicy", ShutdownPolicy.TERMINATE)),
+        configuration=others.pop("Configuration", {}),
+        others=others,
+    )
 
 
 class NodeCreationRequest(Document):

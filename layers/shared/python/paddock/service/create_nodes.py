@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from paddock.model.cluster import Cluster
+    from paddock.model.desired import DesiredNodes
     from paddock.model.ledger import Ledger
     from paddock.model.operation import Operation
-    from paddock.model.requests import NodeCreationRequest, NodeSet
+    from paddock.model.requests import NodeCreationRequest
     from paddock.ports.workflows import Workflows
     from paddock.service.node_plan import Added
     from paddock.service.store import Store
@@ -32,7 +33,8 @@ def create_nodes(
     A request id that was used before raises ``DuplicateRequest`` and changes nothing. Also raises
     ``NotFound`` for the cluster and ``InvalidRequest`` for a node array or bucket that it does not have.
     """
-    return create(store, workflows, cluster_name, request.request_id, lambda *_: request.sets)
+    sets = [line.desired() for line in request.sets]
+    return create(store, workflows, cluster_name, request.request_id, lambda *_: sets)
 
 
 def create(
@@ -40,7 +42,7 @@ def create(
     workflows: Workflows,
     cluster_name: str,
     request_id: str | None,
-    decide: Callable[[Cluster, Ledger, Mapping[str, int], int], Sequence[NodeSet]],
+    decide: Callable[[Cluster, Ledger, Mapping[str, int], int], Sequence[DesiredNodes]],
 ) -> tuple[Operation, list[Added]]:
     """Like ``create_nodes``, for sets that ``decide`` derives from the cluster as it is.
 
@@ -53,7 +55,7 @@ def create(
         now = store.now()
         quotas = known_quotas(store.read)
         plan = NodePlan(cluster, ledger, quotas, now)
-        added = [plan.add(line) for line in decide(cluster, ledger, quotas, now)]
+        added = [plan.add(desired) for desired in decide(cluster, ledger, quotas, now)]
         operation = plan.operation(request_id or "")
         written = store.commit(*plan.writes(operation, earlier))
         return written.stored(operation), added

@@ -17,12 +17,12 @@ from paddock.model.counting import (
     placement_group_room,
 )
 from paddock.model.definition import bucket_id
+from paddock.model.desired import DesiredNodes
 from paddock.model.identity import new_operation_id
 from paddock.model.names import PLACEHOLDER, NameSet
 from paddock.model.node import LaunchSpec, ShutdownPolicy
 from paddock.model.operation import Action, NodeGroup, Operation, OperationState, deadline_of
 from paddock.model.places import apart
-from paddock.model.requests import BucketChoice, NodeSet
 from paddock.model.wording import listed, quoted
 from paddock.ports.repository import Check, Put
 from paddock.service.recording import record_operation
@@ -77,7 +77,7 @@ class NodePlan:
     @property
     def reasons(self) -> str:
         """Why not everything was added."""
-        return "; ".join(dict.fromkeys(line.message for line in self._added if line.message))
+        return "; ".join(dict.fromkeys(added.message for added in self._added if added.message))
 
     def operation(self, request_id: str = "") -> Operation:
         """The operation that makes the nodes. One that makes none has ended: well if none were asked for."""
@@ -106,28 +106,27 @@ class NodePlan:
         after = replace(self.ledger, names=names, unrecorded=unrecorded)
         return [Check(self._cluster), Put(after, was=self._before), *record_operation(operation, earlier)]
 
-    def add(self, line: NodeSet) -> Added:
+    def add(self, desired: DesiredNodes) -> Added:
         """Add as many nodes of a set as there is room and there are names for."""
-        array = self._cluster.definition.array(line.nodearray)
+        array = self._cluster.definition.array(desired.node_array)
         if array is None:
             msg = f"nodearray must be one of: {listed(a.name for a in self._cluster.definition.nodearrays)}"
-            raise InvalidRequest(f"{msg}; not {quoted(line.nodearray)}")
-        policy = line.node_attributes.get("ShutdownPolicy")
-        if array.interruptible and policy == ShutdownPolicy.DEALLOCATE:
+            raise InvalidRequest(f"{msg}; not {quoted(desired.node_array)}")
+        if array.interruptible and desired.attributes.shutdown_policy is ShutdownPolicy.DEALLOCATE:
             msg = (
                 f"ShutdownPolicy must be Terminate in node array {quoted(array.name)}, which is"
                 " interruptible: EC2 cannot stop a spot instance"
             )
             raise InvalidRequest(msg)
-        bucket, room, reason = self._choose(line, array)
-        wanted = min(line.count, room)
-        name_format = line.name_format or f"{array.name}-{PLACEHOLDER}"
-        names = list(islice(self._names.free(name_format, line.name_offset), wanted))
+        bucket, room, reason = self._choose(desired, array)
+        wanted = min(desired.count, room)
+        name_format = desired.name_format or f"{array.name}-{PLACEHOLDER}"
+        names = list(islice(self._names.free(name_format, desired.name_offset), wanted))
         if len(names) < wanted:
             reason = f"the name {quoted(name_format)} is taken by another node"
         if names:
-            self._take(line, array, bucket, names)
-        message = "" if len(names) == line.count else f"{len(names)} of {line.count} added: {reason}"
+            self._take(desired, array, bucket, names)
+        message = "" if len(names) == desired.count else f"{len(names)} of {desired.count} added: {reason}"
         self._added.append(Added(len(names), message))
         return self._added[-1]
 
@@ -140,42 +139,40 @@ class NodePlan:
         ]
         for array, bucket in sorted(places, key=lambda place: self._is_avoided(*place)):
             if count:
-                choice = BucketChoice.model_validate({"machineType": bucket.machine_type})
-                count -= self.add(NodeSet(count=count, nodearray=array.name, definition=choice)).count
+                desired = DesiredNodes(count=count, node_array=array.name, machine_type=bucket.machine_type)
+                count -= self.add(desired).count
 
-    def _choose(self, line: NodeSet, array: NodeArray) -> tuple[Bucket, int, str]:
+    def _choose(self, desired: DesiredNodes, array: NodeArray) -> tuple[Bucket, int, str]:
         """The first bucket that takes the whole set, or else the first that matches at all; and its room.
 
         Those that the cloud refused lately come last.
         """
-        if line.definition is None:
+        if desired.machine_type is None:
             candidates = list(array.buckets)
         else:
-            named = array.bucket(line.definition.machine_type)
+            named = array.bucket(desired.machine_type)
             if named is None:
                 known = [bucket.machine_type for bucket in array.buckets]
-                msg = (
-                    f"machineType must be one of: {listed(known)}; not {quoted(line.definition.machine_type)}"
-                )
+                msg = f"machineType must be one of: {listed(known)}; not {quoted(desired.machine_type)}"
                 raise InvalidRequest(msg)
             candidates = [named]
         # A placement group that exists has one machine type, and so only that one matches.
-        matching = [one for one in candidates if not self._is_placed_elsewhere(line, array, one)]
-        if matching and line.node_attributes.get("StartAutomatically") is False:
+        matching = [bucket for bucket in candidates if not self._is_placed_elsewhere(desired, array, bucket)]
+        if matching and not desired.attributes.start_automatically:
             # A node that is off uses up no limits.
             room = max(0, MAX_NODES - self.ledger.node_count)
             return matching[0], room, f"a cluster holds at most {MAX_NODES} nodes"
         ordered = sorted(matching or candidates, key=lambda bucket: self._is_avoided(array, bucket))
         first, *others = ordered
-        choice = (first, *self._room(line, array, first))
-        if choice[1] >= line.count:
+        choice = (first, *self._room(desired, array, first))
+        if choice[1] >= desired.count:
             return choice
         further = (
-            (bucket, *self._room(line, array, bucket))
+            (bucket, *self._room(desired, array, bucket))
             for bucket in others
-            if self._room_at_most.get(self._key(array, bucket), line.count) >= line.count
+            if self._room_at_most.get(self._key(array, bucket), desired.count) >= desired.count
         )
-        return next((one for one in further if one[1] >= line.count), choice)
+        return next((other for other in further if other[1] >= desired.count), choice)
 
     def _key(self, array: NodeArray, bucket: Bucket) -> str:
         return bucket_id(self._cluster.name, array.name, bucket.machine_type)
@@ -183,7 +180,7 @@ class NodePlan:
     def _is_avoided(self, array: NodeArray, bucket: Bucket) -> bool:
         return is_avoided(self.ledger, array, self._key(array, bucket), self._now)
 
-    def _room(self, line: NodeSet, array: NodeArray, bucket: Bucket) -> tuple[int, str]:
+    def _room(self, desired: DesiredNodes, array: NodeArray, bucket: Bucket) -> tuple[int, str]:
         available = count_bucket(
             self._cluster, self.ledger, self._quotas, array, bucket, self._now
         ).available_count
@@ -192,39 +189,39 @@ class NodePlan:
         reason = f"limits and quotas leave room for {available} of {bucket.machine_type} in {array.name}"
         if is_throttled(self.ledger, array, key, self._now):
             reason = f"there was no capacity for {bucket.machine_type} in {array.name} a moment ago"
-        if line.placement_group_id is None:
+        if not desired.placement_group_id:
             return available, reason
-        other = self._other_bucket_with(line.placement_group_id, array, bucket)
+        other = self._other_bucket_with(desired.placement_group_id, array, bucket)
         if other is not None:
-            return 0, f"placement group {line.placement_group_id} has machine type {other.machine_type}"
-        placed = self.ledger.use(key).placement_groups.get(line.placement_group_id, 0)
+            return 0, f"placement group {desired.placement_group_id} has machine type {other.machine_type}"
+        placed = self.ledger.use(key).placement_groups.get(desired.placement_group_id, 0)
         room = placement_group_room(bucket, placed)
         if room < available:
-            return room, f"placement group {line.placement_group_id} has room for {room}"
+            return room, f"placement group {desired.placement_group_id} has room for {room}"
         return available, reason
 
-    def _is_placed_elsewhere(self, line: NodeSet, array: NodeArray, bucket: Bucket) -> bool:
-        group = line.placement_group_id
-        return group is not None and self._other_bucket_with(group, array, bucket) is not None
+    def _is_placed_elsewhere(self, desired: DesiredNodes, array: NodeArray, bucket: Bucket) -> bool:
+        group = desired.placement_group_id
+        return bool(group) and self._other_bucket_with(group, array, bucket) is not None
 
     def _other_bucket_with(self, group: str, array: NodeArray, bucket: Bucket) -> Bucket | None:
         return other_bucket_with(self._cluster.name, self.ledger, array, bucket, group)
 
-    def _take(self, line: NodeSet, array: NodeArray, bucket: Bucket, names: list[str]) -> None:
+    def _take(self, desired: DesiredNodes, array: NodeArray, bucket: Bucket, names: list[str]) -> None:
         spec = _launch_spec(self._cluster, array, bucket)
-        group = line.placement_group_id or ""
+        group, attributes = desired.placement_group_id, desired.attributes
         use = self.ledger.use(spec.bucket_id)
-        attributes = dict(line.node_attributes)
-        off = attributes.pop("StartAutomatically", True) is False
+        off = not attributes.start_automatically
         use = use.changed(active=0 if off else len(names), nodes=len(names), placement_group=group)
         for name in names:
             self._names.add(name)
         self.ledger = self.ledger.with_use(spec.bucket_id, use).with_placed(array.name, group, len(names))
         # A machine type that was asked for is what is meant, and a placement group has one machine type.
-        movable = line.definition is None and not group and len(array.buckets) > 1
+        movable = desired.machine_type is None and not group and len(array.buckets) > 1
         if movable:
-            self._offers[array.name] = tuple(_launch_spec(self._cluster, array, one) for one in array.buckets)
-        configuration = attributes.pop("Configuration", None)
+            self._offers[array.name] = tuple(
+                _launch_spec(self._cluster, array, each) for each in array.buckets
+            )
         self._groups.append(
             NodeGroup(
                 spec=spec,
@@ -234,16 +231,12 @@ class NodePlan:
                 virtual_cluster=self._virtual_cluster.id if self._virtual_cluster else "",
                 virtual_cluster_uid=self._virtual_cluster.uid if self._virtual_cluster else "",
                 movable=movable,
-                keep_alive=bool(attributes.pop("KeepAlive", False)),
-                fixed=bool(attributes.pop("Fixed", False)),
+                keep_alive=attributes.keep_alive,
+                fixed=attributes.fixed,
                 off=off,
-                shutdown_policy=ShutdownPolicy(
-                    str(attributes.pop("ShutdownPolicy", ShutdownPolicy.TERMINATE))
-                ),
-                attributes=attributes,
-                configuration=merged(
-                    array.configuration, configuration if isinstance(configuration, dict) else {}
-                ),
+                shutdown_policy=attributes.shutdown_policy,
+                attributes=attributes.others,
+                configuration=merged(array.configuration, attributes.configuration),
             )
         )
         self._next_index += len(names)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from paddock.errors import NotFound
 from paddock.model.counting import count_bucket, use_of
-from paddock.model.requests import BucketChoice, NodeSet
+from paddock.model.desired import DesiredNodes
 from paddock.model.wording import quoted
 from paddock.service.create_nodes import create
 
@@ -37,7 +37,7 @@ def scale_nodes(
     cluster or node array, and ``DuplicateRequest``.
     """
 
-    def decide(cluster: Cluster, ledger: Ledger, quotas: Mapping[str, int], now: int) -> list[NodeSet]:
+    def decide(cluster: Cluster, ledger: Ledger, quotas: Mapping[str, int], now: int) -> list[DesiredNodes]:
         array = cluster.definition.array(array_name)
         if array is None:
             name = quoted(array_name[:80])
@@ -53,12 +53,12 @@ def scale_nodes(
         rooms = {
             bucket: count_bucket(cluster, ledger, quotas, array, bucket, now) for bucket in array.buckets
         }
-        return [_set_of(array, counts, {bucket: room.available_count for bucket, room in rooms.items()})]
+        return [_desired_of(array, counts, {bucket: room.available_count for bucket, room in rooms.items()})]
 
     return create(store, workflows, cluster_name, request.request_id, decide)
 
 
-def _set_of(array: NodeArray, counts: Mapping[Bucket, int], rooms: Mapping[Bucket, int]) -> NodeSet:
+def _desired_of(array: NodeArray, counts: Mapping[Bucket, int], rooms: Mapping[Bucket, int]) -> DesiredNodes:
     """What is missing, as so many nodes of one bucket: the first that takes it all, or else has any room.
 
     Asked again, what was left over then goes to the next.
@@ -66,8 +66,7 @@ def _set_of(array: NodeArray, counts: Mapping[Bucket, int], rooms: Mapping[Bucke
     takes_all = [bucket for bucket in array.buckets if rooms[bucket] >= counts[bucket]]
     if takes_all and len(set(counts.values())) == 1:
         # Whichever bucket it will be, it is that many; so none has to be named.
-        return NodeSet(count=counts[takes_all[0]], nodearray=array.name)
+        return DesiredNodes(count=counts[takes_all[0]], node_array=array.name)
     with_room = (bucket for bucket in array.buckets if rooms[bucket])
     chosen = takes_all[0] if takes_all else next(with_room, array.buckets[0])
-    choice = BucketChoice.model_validate({"machineType": chosen.machine_type})
-    return NodeSet(count=counts[chosen], nodearray=array.name, definition=choice)
+    return DesiredNodes(count=counts[chosen], node_array=array.name, machine_type=chosen.machine_type)
