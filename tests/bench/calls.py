@@ -96,7 +96,6 @@ def table() -> str:
     return "\n".join(lines)
 
 
-VIRTUAL_CLUSTER_STEPS = ("create", "read", "grow by 10", "shrink by 10", "delete")
 VIRTUAL_CLUSTER_COUNTS = (100, 1_000, 5_000)
 
 

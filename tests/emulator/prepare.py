@@ -15,7 +15,6 @@ from pathlib import Path
 
 OLDEST = (3, 11)
 ROOT = Path(__file__).resolve().parents[2]
-VENV = ROOT / ".venv"
 REQUIREMENTS = ROOT / "requirements-dev.txt"
 # Which Python an environment is of, and whether it has pip and its packages are whole. pip writes INSTALLER
 # after what is in a package; one without it was cut short, and pip would take it for installed all the same.

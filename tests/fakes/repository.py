@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from paddock.adapters.dynamodb import keys
 from paddock.adapters.dynamodb.items import bytes_of, from_item, to_item
 from paddock.model.cluster import Cluster
-from paddock.model.identity import MAX_INDEX, node_id_prefix, node_index
+from paddock.model.identity import MAX_INDEX, node_index, operation_of
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, Request
@@ -41,7 +41,6 @@ class FakeRepository:
     def __init__(self) -> None:
         self._records: dict[Key, Record] = {}
         self._lock = threading.Lock()
-        self.commits = 0
 
     def commit(self, *writes: Write) -> None:
         require_raised_revisions(writes)
@@ -60,7 +59,6 @@ class FakeRepository:
         for key in targets:
             _must_be_key(*key)
         with self._lock:
-            self.commits += 1
             lost = [
                 write for write, key in zip(writes, targets, strict=True) if not self._holds(key, write.was)
             ]
@@ -92,7 +90,10 @@ class FakeRepository:
         return [node for node in self._query(Node, *keys.node(cluster, "")) if node.id > after][:limit]
 
     def nodes_made_by(self, operation: Operation, after: int = 0, count: int = MAX_INDEX) -> Sequence[Node]:
-        made = self._query(Node, *keys.node(operation.cluster, node_id_prefix(operation.id)))
+        # The ids of an operation's nodes differ in their last part alone.
+        first_parts, _, _ = operation.id.rpartition("-")
+        alike = self._query(Node, *keys.node(operation.cluster, first_parts))
+        made = [node for node in alike if operation_of(node.id) == operation.id]
         return [node for node in made if after < node_index(node.id) <= after + count]
 
     def nodes_by_id(self, cluster: str, ids: Collection[str]) -> Sequence[Node]:

@@ -54,11 +54,6 @@ def node_index(node_id: str) -> int:
     return int(node_id[-_INDEX_DIGITS:])
 
 
-def node_id_prefix(operation_id: str) -> str:
-    """What the ids of all nodes of an operation start with."""
-    return operation_id[:-_INDEX_DIGITS]
-
-
 def is_id(text: str) -> bool:
     """Whether this can be an id at all; anything else need not be looked up."""
     return _ID.fullmatch(text) is not None
