@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from paddock.http.errors import NODES, STATUS
 from paddock.model.definition import Bucket, LaunchTemplate, NodeArray
-from paddock.model.requests import (
+from paddock.requests.bodies import (
     ClusterWrite,
     NodeCreationRequest,
     NodeManagementRequest,

@@ -8,7 +8,7 @@ from paddock.http.errors import NODES
 from paddock.http.reply import Reply
 from paddock.http.request import Request
 from paddock.http.views.node import creation_view
-from paddock.model.requests import NodeCreationRequest
+from paddock.requests.bodies import NodeCreationRequest
 
 
 @endpoint(NODES)

@@ -8,7 +8,7 @@ from paddock.http.errors import CLUSTERS
 from paddock.http.reply import Reply
 from paddock.http.request import Request
 from paddock.http.views.usage import usage_view
-from paddock.model.timeframe import UsageQuery
+from paddock.requests.timeframe import UsageQuery
 
 
 @endpoint(CLUSTERS)

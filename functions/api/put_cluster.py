@@ -8,7 +8,7 @@ from paddock.http.errors import CLUSTERS
 from paddock.http.reply import Reply, etag
 from paddock.http.request import Request
 from paddock.http.views.cluster import cluster_view
-from paddock.model.requests import ClusterWrite
+from paddock.requests.bodies import ClusterWrite
 
 
 @endpoint(CLUSTERS)

@@ -8,7 +8,7 @@ from paddock.http.errors import NODES
 from paddock.http.reply import Reply
 from paddock.http.request import Request
 from paddock.http.views.node import creation_view
-from paddock.model.requests import ScaleRequest
+from paddock.requests.bodies import ScaleRequest
 
 
 @endpoint(NODES)
@@ -19,6 +19,6 @@ def handler(request: Request) -> Reply:
         "totalCoreCount": request.count("totalCoreCount"),
         "totalNodeCount": request.count("totalNodeCount"),
     }
-    wish = request.body(ScaleRequest, in_query)
-    operation, added = bootstrap.scale_node_array(request.path("cluster"), request.path("nodearray"), wish)
+    desired = request.body(ScaleRequest, in_query)
+    operation, added = bootstrap.scale_node_array(request.path("cluster"), request.path("nodearray"), desired)
     return Reply(202, creation_view(operation, added), request.location_of(operation.id))

@@ -9,7 +9,7 @@ from paddock.http.reply import Reply
 from paddock.http.request import Request
 from paddock.http.views.node import management_view
 from paddock.model.operation import Action
-from paddock.model.requests import NodeManagementRequest
+from paddock.requests.bodies import NodeManagementRequest
 
 
 @endpoint(NODES)

@@ -8,7 +8,7 @@ from paddock.http.errors import VIRTUAL_CLUSTERS
 from paddock.http.reply import Reply, etag
 from paddock.http.request import Request
 from paddock.http.views.virtual_cluster import envelope, written_view
-from paddock.model.requests import VirtualClusterWrite
+from paddock.requests.bodies import VirtualClusterWrite
 
 
 @endpoint(VIRTUAL_CLUSTERS)
@@ -17,7 +17,7 @@ def handler(request: Request) -> Reply:
     body = request.body(VirtualClusterWrite)
     written = bootstrap.write_virtual_cluster(body, request.revision(body.revision), request.user)
     reply = envelope("Virtual cluster created or updated.", written_view(written))
-    if not written.is_unmet:
+    if not written.is_unsatisfied:
         return Reply(200, reply, etag(written.revision))
     location = request.location_of(written.operation_id) if written.operation_id else {}
     return Reply(202, reply, {**etag(written.revision), **location})

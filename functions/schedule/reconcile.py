@@ -13,9 +13,9 @@ if TYPE_CHECKING:
 
 @observed
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  # noqa: ARG001
-    """Begin one run; answers how many parts it has."""
+    """Begin one run; answers how many work items it has."""
     run = bootstrap.start_reconciliation()
     count(Metric.QUOTAS_UNREAD, run.quotas_unread)
-    report = {"parts": run.parts}
+    report = {"work_items": run.work_items}
     logger.info("fanned out", extra=report)
     return report

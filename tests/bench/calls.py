@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.adapters.dynamodb.repository import DynamoDbRepository
 from paddock.model.operation import OperationState
-from paddock.service.steps.outcome import Next
+from paddock.workflow.outcome import Next
 from tests.fakes.compute import FakeCompute
 from tests.fakes.dynamodb import FakeDynamoDb
 from tests.fakes.world import CLUSTER, UNLIMITED, World, nodearray

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 from paddock.adapters.dynamodb.backoff import Backoff
 from paddock.adapters.dynamodb.repository import DynamoDbRepository
-from paddock.model.operation import ENDING, SECOND_NS, Action
+from paddock.model.operation import ENDING, Action
 from paddock.model.pace import DEFAULT_RATES, Rate
-from paddock.service.steps.outcome import Next
+from paddock.model.time import SECOND_NS
+from paddock.workflow.outcome import Next
 from tests.emulator.template import load_template
 from tests.fakes.clock import PassingClock
 from tests.fakes.compute import FakeCompute
@@ -39,7 +40,7 @@ EVENTS_OF_A_WAIT = 2 + 2
 TIMEOUTS = {
     name.lower(): float(resource["Properties"]["Timeout"])
     for name, resource in load_template()["Resources"].items()
-    if name in ("Launch", "Poll", "Terminate", "Finish", "ReconcilePart")
+    if name in ("Launch", "Poll", "Terminate", "Finish", "ReconcileWorkItem")
 }
 API_SECONDS = float(load_template()["Globals"]["Function"]["Timeout"])
 COLUMNS = (
@@ -124,7 +125,7 @@ class Account:
             if self._reconciles and at >= next_reconciliation:
                 self._wait_until(next_reconciliation)
                 next_reconciliation += RECONCILE_SECONDS
-                self._invoke(TIMEOUTS["reconcilepart"])
+                self._invoke(TIMEOUTS["reconcileworkitem"])
                 report = self.world.reconcile()
                 run.failures += ["reconciler"] * report.failed
                 heappush(due, (at, next(order), identity, task, polls))

@@ -169,7 +169,7 @@ def test_a_shortage_is_an_answer_with_the_reasons(cloud: Cloud, code: str) -> No
     assert len(result.instance_ids) == 3
     assert {refusal.code for refusal in result.refusals} == {code}
     assert all(refusal.message for refusal in result.refusals)
-    assert result.shortage is RefusalKind.CAPACITY
+    assert result.refusal_kind is RefusalKind.CAPACITY
 
 
 @pytest.mark.parametrize("code", CAPACITY_CODES)
@@ -178,7 +178,7 @@ def test_a_shortage_that_fails_the_whole_call_is_an_answer_too(cloud: Cloud, cod
     result = cloud.compute.launch(request())
     assert result.instance_ids == ()
     assert [refusal.code for refusal in result.refusals] == [code]
-    assert result.shortage is RefusalKind.CAPACITY
+    assert result.refusal_kind is RefusalKind.CAPACITY
 
 
 def test_a_shortage_stays_the_answer_of_its_token(cloud: Cloud) -> None:
@@ -246,7 +246,7 @@ def test_a_throttled_subnet_beside_one_without_capacity_may_still_do(cloud: Clou
     cloud.ec2.capacity(0, subnet_id=WEST, code="RequestLimitExceeded")
     result = cloud.compute.launch(request())
     assert {refusal.kind for refusal in result.refusals} == {RefusalKind.CAPACITY, RefusalKind.THROTTLED}
-    assert result.shortage is RefusalKind.THROTTLED
+    assert result.refusal_kind is RefusalKind.THROTTLED
 
 
 def test_a_fault_in_one_subnet_does_not_hide_that_another_lacks_capacity(cloud: Cloud) -> None:
@@ -254,7 +254,7 @@ def test_a_fault_in_one_subnet_does_not_hide_that_another_lacks_capacity(cloud: 
     cloud.ec2.capacity(0, subnet_id=WEST, code="InvalidParameterValue")
     result = cloud.compute.launch(request())
     assert {refusal.kind for refusal in result.refusals} == {RefusalKind.CAPACITY, RefusalKind.FAULT}
-    assert result.shortage is RefusalKind.CAPACITY
+    assert result.refusal_kind is RefusalKind.CAPACITY
 
 
 @pytest.mark.parametrize("code", ["InvalidParameterValue", "UnauthorizedOperation", "MissingParameter"])
@@ -263,9 +263,9 @@ def test_what_the_request_would_meet_everywhere_is_a_fault(cloud: Cloud, code: s
     result = cloud.compute.launch(request())
     assert len(result.instance_ids) == 1
     assert {refusal.kind for refusal in result.refusals} == {RefusalKind.FAULT}
-    assert result.shortage is RefusalKind.FAULT
+    assert result.refusal_kind is RefusalKind.FAULT
     unheard = Refusal(kind=RefusalKind.FAULT, code=code, message="")
-    assert LaunchResult(instance_ids=(), refusals=(unheard,)).shortage is RefusalKind.FAULT
+    assert LaunchResult(instance_ids=(), refusals=(unheard,)).refusal_kind is RefusalKind.FAULT
 
 
 def test_a_fault_that_only_the_overrides_report_refuses_the_launch(cloud: Cloud) -> None:
@@ -279,15 +279,15 @@ def test_a_fault_that_only_the_overrides_report_refuses_the_launch(cloud: Cloud)
 def test_a_code_that_nobody_has_listed_speaks_of_here_and_now(cloud: Cloud, code: str) -> None:
     cloud.ec2.capacity(1, code=code)
     result = cloud.compute.launch(request())
-    assert (len(result.instance_ids), result.shortage) == (1, RefusalKind.CAPACITY)
+    assert (len(result.instance_ids), result.refusal_kind) == (1, RefusalKind.CAPACITY)
     cloud.ec2.fail_next("CreateFleet", code)
-    assert cloud.compute.launch(request(1)).shortage is RefusalKind.CAPACITY
+    assert cloud.compute.launch(request(1)).refusal_kind is RefusalKind.CAPACITY
 
 
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_type_that_a_zone_does_not_offer_is_a_shortage_there(cloud: Cloud, *, whole: bool) -> None:
     cloud.ec2.zones({EAST: "us-east-1a", WEST: "us-east-1b"})
-    cloud.ec2.offer("c5.large", "us-east-1a", offered=False, refuses_whole_fleet=whole)
+    cloud.ec2.offering("c5.large", "us-east-1a", offered=False, refuses_whole_fleet=whole)
     result = cloud.compute.launch(request(subnet_ids=(EAST,)))
     assert [(one.code, one.kind) for one in result.refusals] == [
         ("InvalidFleetConfiguration", RefusalKind.CAPACITY)
@@ -334,7 +334,7 @@ def test_all_come_together_or_none(cloud: Cloud, *, interruptible: bool) -> None
     cloud.ec2.capacity(2, subnet_id=EAST)
     changes = {"together": True, "interruptible": interruptible}
     result = cloud.compute.launch(request(count=3, subnet_ids=(EAST,), **changes))
-    assert (result.instance_ids, result.shortage) == ((), RefusalKind.CAPACITY)
+    assert (result.instance_ids, result.refusal_kind) == ((), RefusalKind.CAPACITY)
     assert cloud.compute.launched_in("alpha") == []
     assert len(cloud.launch(2, attempt=1, subnet_ids=(EAST,), **changes)) == 2
     assert len(cloud.launch(3, attempt=2, subnet_ids=(WEST,), **changes)) == 3
@@ -374,7 +374,7 @@ def test_a_repeat_that_tells_nothing_may_not_show_all(cloud: Cloud) -> None:
     cloud.clock.advance(60)
     again = cloud.compute.launch(request(1))
     assert again == LaunchResult(instance_ids=short.instance_ids, is_told=False)
-    assert again.shortage is RefusalKind.CAPACITY
+    assert again.refusal_kind is RefusalKind.CAPACITY
 
 
 # Placement groups.
@@ -904,7 +904,7 @@ def test_an_account_launches_a_thousand_at_once_and_then_two_a_second(cloud: Clo
     result = cloud.compute.launch(request(1, count=500))
     assert result.instance_ids == ()
     assert [refusal.code for refusal in result.refusals] == ["RequestLimitExceeded"] * 2
-    assert result.shortage is RefusalKind.THROTTLED
+    assert result.refusal_kind is RefusalKind.THROTTLED
     assert len(cloud.launch(400, attempt=2)) == 400
     cloud.clock.advance(49)
     assert cloud.launch(100, attempt=3) == []

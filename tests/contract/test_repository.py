@@ -20,13 +20,13 @@ from paddock.model.identity import new_operation_id, node_id
 from paddock.model.ledger import BucketUse, Ledger
 from paddock.model.names import NameSet
 from paddock.model.node import LaunchSpec, Node, NodeStatus, TargetState
-from paddock.model.operation import Action, LaunchBatch, NodeGroup, Operation, OperationState, Request
+from paddock.model.operation import Action, LaunchBatch, NodeGroup, Operation, OperationState, UsedRequestId
 from paddock.model.pace import Bucket, Pace
 from paddock.model.quotas import Quotas
-from paddock.model.requests import ClusterWrite
 from paddock.model.usage import UsageInterval
 from paddock.model.virtual_cluster import AllocationMode, NodeInstance, VirtualCluster
 from paddock.ports.repository import MAX_WRITES, Check, Delete, Put, WriteConflictError
+from paddock.requests.bodies import ClusterWrite
 from tests.emulator.tables import new_table
 from tests.fakes.clock import START
 from tests.fakes.dynamodb import FakeDynamoDb
@@ -129,8 +129,10 @@ def virtual_cluster(identity: str = "vc", revision: int = 1, **changes: Any) -> 
     return VirtualCluster(id=identity, cluster="demo", revision=revision, **changes)
 
 
-def used(request_id: str = "r", name: str = "demo") -> Request:
-    return Request(request_id=request_id, cluster=name, operation_id=new_operation_id(START), revision=1)
+def used(request_id: str = "r", name: str = "demo") -> UsedRequestId:
+    return UsedRequestId(
+        request_id=request_id, cluster=name, operation_id=new_operation_id(START), revision=1
+    )
 
 
 def interval(end: int, number: int = 1, name: str = "demo", **changes: Any) -> UsageInterval:
@@ -181,7 +183,7 @@ RECORDS: dict[str, tuple[Record, Callable[[Repository], Record | None]]] = {
             status=NodeStatus.TERMINATING,
             target_state=TargetState.TERMINATED,
             status_message=FREE_FORM["text"],
-            counted=False,
+            uses_limits=False,
             placement_group_id="ring",
             request_id="~ r #1 ~",
             keep_alive=True,
@@ -207,13 +209,13 @@ RECORDS: dict[str, tuple[Record, Callable[[Repository], Record | None]]] = {
                     spec=spec(),
                     first=1,
                     names=NameSet(["x-1"]).to_document(),
-                    movable=True,
+                    may_fall_back=True,
                     keep_alive=True,
                     attributes=FREE_FORM,
                     configuration=FREE_FORM,
                 ),
             ),
-            offers={"ondemand": (spec(), spec(bucket_id="bucket-2"))},
+            offerings={"ondemand": (spec(), spec(bucket_id="bucket-2"))},
             node_ids=NameSet(["00000000-0000-4000-8000-000000000001"]).to_document(),
             batch=LaunchBatch(
                 number=1,
@@ -656,10 +658,10 @@ def test_conditional_increments_by_many_threads_end_exact(repository: Repository
 
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(increment, range(16)))
-    counted = repository.ledger("demo")
-    assert counted is not None
-    assert counted.use("bucket").nodes == 16 * 5
-    assert counted.revision == 1 + 16 * 5
+    uses_limits = repository.ledger("demo")
+    assert uses_limits is not None
+    assert uses_limits.use("bucket").nodes == 16 * 5
+    assert uses_limits.revision == 1 + 16 * 5
 
 
 def test_moves_between_two_records_keep_their_sum(repository: Repository) -> None:

@@ -46,7 +46,7 @@ def main() -> int:
 def prepare(root: Path = ROOT) -> None:
     """Make the environment, or mend one that was left half made. Raises ``CannotPrepareError``."""
     check(sys.version_info[:2], root)
-    if not is_usable(root / ".venv"):
+    if not is_ready(root / ".venv"):
         remove(root / ".venv")
         make(root / ".venv")
     install(root / ".venv", root / "requirements-dev.txt")
@@ -61,7 +61,7 @@ def check(version: tuple[int, ...], root: Path) -> None:
         raise CannotPrepareError(f"the path {str(root)!r} must have no blanks; move this folder")
 
 
-def is_usable(environment: Path) -> bool:
+def is_ready(environment: Path) -> bool:
     """Whether the environment is whole, and of the Python that runs this."""
     python = environment / "bin" / "python"
     try:

@@ -22,7 +22,7 @@ SAM_VARIABLES = (
     "STATE_MACHINE_ARN",
     "DEFAULT_CLUSTER",
     "CREDENTIALS_SECRET_ARN",
-    "PARTS_QUEUE_URL",
+    "WORK_QUEUE_URL",
     "AWS_ENDPOINT_URL",
     "AWS_ENDPOINT_URL_EC2",
     "AWS_ENDPOINT_URL_SERVICE_QUOTAS",
@@ -31,7 +31,7 @@ SAM_VARIABLES = (
 
 def write_sam_env(stack: Stack, default_cluster: str, path: Path = SAM_ENV) -> None:
     """Write the file for ``--env-vars``. SAM passes each function the variables that it declares."""
-    queue = stack.aws("sqs").get_queue_url(QueueName=stack.resource("ReconcileParts").rpartition("/")[2])
+    queue = stack.aws("sqs").get_queue_url(QueueName=stack.resource("ReconcileWorkQueue").rpartition("/")[2])
     values = (
         stack.output("TableName"),
         stack.output("StateMachineArn"),

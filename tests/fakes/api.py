@@ -10,10 +10,10 @@ from urllib.parse import quote
 
 from paddock import bootstrap
 from paddock.http.routes import METHODS
-from paddock.service.authentication import Authenticator
 from paddock.settings import Settings
+from paddock.users.authentication import Authenticator
 from tests.emulator.template import load_template
-from tests.fakes.parts import FakeParts
+from tests.fakes.work_queue import FakeWorkQueue
 from tests.fakes.world import CLUSTER, REGION
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def serve(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         ("patient_compute", world.compute),
         ("workflows", world.workflows),
         ("account_quotas", world.quotas),
-        ("parts", FakeParts()),
+        ("work_queue", FakeWorkQueue()),
         ("_authenticator", Authenticator(LocalCredentials(), world.clock)),
     ):
         monkeypatch.setattr(bootstrap, name, lambda made=made: made)

@@ -320,7 +320,7 @@ class FakeEc2:
         with self._changing():
             self._state.subnets = None if known is None else sorted(known)
 
-    def offer(
+    def offering(
         self, instance_type: str, zone: str, *, offered: bool = True, refuses_whole_fleet: bool = False
     ) -> None:
         """Let a zone offer a type, as it does by default, or not.
@@ -328,9 +328,9 @@ class FakeEc2:
         Fleets are told so for each override, or are refused as a whole: EC2 has been seen to do both.
         """
         with self._changing():
-            offer = {"instance_type": instance_type, "zone": zone}
-            others = [one for one in self._state.not_offered if not offer.items() <= one.items()]
-            ours = [] if offered else [{**offer, "refuses_whole_fleet": refuses_whole_fleet}]
+            offering = {"instance_type": instance_type, "zone": zone}
+            others = [one for one in self._state.not_offered if not offering.items() <= one.items()]
+            ours = [] if offered else [{**offering, "refuses_whole_fleet": refuses_whole_fleet}]
             self._state.not_offered = others + ours
 
     def policies(self, deployment: str | None = ANY) -> None:
@@ -577,13 +577,13 @@ class FakeEc2:
         if len(pools) != len(set(pools)):
             raise Ec2Error("InvalidFleetConfig", "The fleet configuration contains duplicate instance pools.")
         for type_, zone in pools:
-            if (offer := self._lacking(type_, zone)) and offer["refuses_whole_fleet"]:
+            if (offering := self._lacking(type_, zone)) and offering["refuses_whole_fleet"]:
                 raise Ec2Error(*_not_offered(type_, zone))
 
     def _lacking(self, type_: str, zone: str) -> Params | None:
         """How a zone refuses a type that it does not offer; ``None`` for one that it offers."""
-        offers = (one for one in self._state.not_offered if one["instance_type"] == type_)
-        return next((one for one in offers if one["zone"] in (ANY, zone)), None)
+        offerings = (one for one in self._state.not_offered if one["instance_type"] == type_)
+        return next((one for one in offerings if one["zone"] in (ANY, zone)), None)
 
     def _check_choice(self, choice: Params) -> None:
         _only(choice["Overrides"], "InstanceType SubnetId Priority Placement")

@@ -76,7 +76,7 @@ def _members(world: World) -> Iterator[str]:
                 yield f"virtual cluster {one.id} has node {identity}, which does not exist"
             elif not one.is_claimant_of(nodes[identity]):
                 yield f"virtual cluster {one.id} has node {identity}, which does not know"
-            elif not nodes[identity].is_usable:
+            elif not nodes[identity].is_ready:
                 yield f"virtual cluster {one.id} has node {identity}, which is {nodes[identity].status}"
 
 
@@ -90,7 +90,7 @@ def _claims(world: World) -> Iterator[str]:
     for one in found:
         if one.pending:
             yield f"virtual cluster {one.id} still waits for {one.pending_ids()}"
-        if one.condition.status is one.is_unmet:
+        if one.condition.status is one.is_unsatisfied:
             yield f"virtual cluster {one.id} is {one.condition.reason} with {one.unassigned()} unassigned"
 
 
@@ -121,7 +121,7 @@ def _usage(world: World, cluster: str, nodes: Sequence[Node]) -> Iterator[str]:
 def _limits(cluster: Cluster, nodes: Sequence[Node]) -> Iterator[str]:
     """Counted anew from the nodes, and from nothing else."""
     definition = cluster.definition
-    active = Counter(node.bucket_id for node in nodes if node.counted)
+    active = Counter(node.bucket_id for node in nodes if node.uses_limits)
     total = total_cores = 0
     for array in definition.nodearrays:
         in_array = array_cores = 0
@@ -140,7 +140,7 @@ def _limits(cluster: Cluster, nodes: Sequence[Node]) -> Iterator[str]:
 def _quotas(world: World, cluster: Cluster, nodes: Sequence[Node]) -> Iterator[str]:
     """What has no number of its own stays within the account's; the others may go beyond."""
     record = world.repository.quotas()
-    active = Counter(node.bucket_id for node in nodes if node.counted)
+    active = Counter(node.bucket_id for node in nodes if node.uses_limits)
     used: Counter[str | None] = Counter()
     for array, bucket in cluster.definition.buckets():
         if bucket.quota_core_count is None:
@@ -167,7 +167,7 @@ def _ledger(world: World, cluster: Cluster) -> Iterator[str]:
     for node in nodes:
         use = uses.get(node.bucket_id, BucketUse())
         uses[node.bucket_id] = use.changed(
-            active=int(node.counted), nodes=1, placement_group=node.placement_group_id
+            active=int(node.uses_limits), nodes=1, placement_group=node.placement_group_id
         )
     if ledger.buckets != uses:
         yield f"the ledger counts {ledger.buckets}, the nodes are {uses}"
@@ -202,7 +202,9 @@ def _operations(world: World) -> Iterator[str]:
         if one.action is Action.CREATE:
             # What another operation has taken hold of since is no longer this one's to tell.
             mine = [nodes[node.id] for node in one.planned_nodes() if node.id in nodes]
-            never = sum(node.is_wanted and not node.ready_at for node in mine if node.managed_by == one.id)
+            never = sum(
+                node.is_wanted and not node.ready_at for node in mine if node.managing_operation_id == one.id
+            )
             if never > one.failed:
                 yield f"create {one.id} counts {one.failed} as failed, {never} were never Ready"
         else:
@@ -216,13 +218,13 @@ def _instances(world: World) -> Iterator[str]:
     nodes = _all_nodes(world)
     for lost in sorted(world.existing() - {one for node in nodes for one in node.instance_ids}):
         yield f"instance {lost} exists and belongs to no node"
-    for lost in sorted(world.alive() & {node.instance_id for node in nodes if not node.counted}):
+    for lost in sorted(world.alive() & {node.instance_id for node in nodes if not node.uses_limits}):
         yield f"instance {lost} is alive and does not count"
     waiting = (NodeStatus.ACQUIRING, NodeStatus.PREPARING, NodeStatus.TERMINATING)
     for node in nodes:
         if node.status in waiting:
             yield f"node {node.id} is {node.status} and no operation runs"
-        if node.counted and not node.instance_ids:
+        if node.uses_limits and not node.instance_ids:
             yield f"node {node.id} is {node.status}, uses up limits, and has no instance"
 
 

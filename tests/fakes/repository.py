@@ -11,7 +11,7 @@ from paddock.model.cluster import Cluster
 from paddock.model.identity import MAX_INDEX, node_index, operation_of
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
-from paddock.model.operation import Operation, Request
+from paddock.model.operation import Operation, UsedRequestId
 from paddock.model.pace import Pace
 from paddock.model.quotas import Quotas
 from paddock.model.usage import UsageInterval
@@ -111,11 +111,11 @@ class FakeRepository:
     def quotas(self) -> Quotas | None:
         return self._get(Quotas, keys.quotas())
 
-    def request(self, cluster: str, request_id: str) -> Request | None:
-        return self._get(Request, keys.request(request_id, cluster))
+    def request(self, cluster: str, request_id: str) -> UsedRequestId | None:
+        return self._get(UsedRequestId, keys.request(request_id, cluster))
 
-    def requests(self, request_id: str) -> Sequence[Request]:
-        return self._query(Request, keys.request(request_id, "").pk)
+    def requests(self, request_id: str) -> Sequence[UsedRequestId]:
+        return self._query(UsedRequestId, keys.request(request_id, "").pk)
 
     def running_operations(self) -> Sequence[str]:
         with self._lock:
@@ -141,10 +141,10 @@ class FakeRepository:
             return found, None
         return found[:limit], found[limit - 1].id
 
-    def unmet_virtual_clusters(self) -> Sequence[str]:
+    def unsatisfied_virtual_clusters(self) -> Sequence[str]:
         with self._lock:
             records = list(self._records.values())
-        return sorted(one.id for one in records if isinstance(one, VirtualCluster) and one.is_unmet)
+        return sorted(one.id for one in records if isinstance(one, VirtualCluster) and one.is_unsatisfied)
 
     def virtual_cluster_changes(
         self, virtual_cluster_id: str, limit: int, before: int | None = None

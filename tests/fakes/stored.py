@@ -10,7 +10,7 @@ from paddock.adapters.dynamodb.repository import DynamoDbRepository
 from paddock.model.cluster import Cluster
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
-from paddock.model.operation import Operation, Request
+from paddock.model.operation import Operation, UsedRequestId
 from paddock.model.pace import Pace
 from paddock.model.quotas import Quotas
 from paddock.model.usage import UsageInterval
@@ -27,7 +27,7 @@ KINDS: dict[str, type[Record]] = {
     "OPERATION": Operation,
     "PACE": Pace,
     "QUOTAS": Quotas,
-    "REQUEST": Request,
+    "REQUEST": UsedRequestId,
     "USAGE": UsageInterval,
     "VIRTUAL_CLUSTERS": VirtualCluster,
     "HISTORY": VirtualClusterChange,

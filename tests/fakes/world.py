@@ -5,42 +5,38 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from paddock.clusters.write import put_cluster
 from paddock.errors import StoreThrottled
 from paddock.model.operation import ENDING, Action
 from paddock.model.pace import DEFAULT_RATES, Bucket, Rate, Rates
-from paddock.model.requests import (
+from paddock.nodes.create import create_nodes
+from paddock.nodes.manage import manage_nodes
+from paddock.ports.repository import Delete, Put
+from paddock.reconcile.enqueue import start_run
+from paddock.reconcile.events import look_at_instances
+from paddock.reconcile.quotas import refresh_quotas
+from paddock.reconcile.run import reconcile
+from paddock.requests.bodies import (
     ClusterWrite,
     NodeCreationRequest,
     NodeManagementRequest,
     VirtualClusterWrite,
 )
-from paddock.ports.repository import Delete, Put
-from paddock.reconcile.fan_out import start_run
-from paddock.reconcile.instance_events import look_at_instances
-from paddock.reconcile.quotas import refresh_quotas
-from paddock.reconcile.run import reconcile
-from paddock.service.clusters import put_cluster
-from paddock.service.create_nodes import create_nodes
-from paddock.service.lookup import require_cluster
-from paddock.service.manage_nodes import manage_nodes
-from paddock.service.steps.finish import finish
-from paddock.service.steps.launch import launch
-from paddock.service.steps.outcome import Next, or_wait
-from paddock.service.steps.poll import poll
-from paddock.service.steps.terminate import terminate
-from paddock.service.store import Store
-from paddock.service.virtual_clusters import (
-    delete_virtual_cluster,
-    get_virtual_cluster,
-    write_virtual_cluster,
-)
+from paddock.store.lookup import require_cluster
+from paddock.store.store import Store
+from paddock.virtual_clusters.write import delete_virtual_cluster, get_virtual_cluster, write_virtual_cluster
+from paddock.workflow.finish import finish
+from paddock.workflow.launch import launch
+from paddock.workflow.outcome import Next, or_wait
+from paddock.workflow.poll import poll
+from paddock.workflow.terminate import terminate
 from tests.fakes.clock import ManualClock
 from tests.fakes.compute import FakeCompute
 from tests.fakes.ec2 import FakeEc2
-from tests.fakes.parts import FakeParts, in_sum
 from tests.fakes.quotas import FakeQuotas
 from tests.fakes.repository import FakeRepository
 from tests.fakes.stored import StoredRepository
+from tests.fakes.work_queue import FakeWorkQueue, in_sum
 from tests.fakes.workflows import FakeWorkflows
 
 if TYPE_CHECKING:
@@ -50,11 +46,11 @@ if TYPE_CHECKING:
     from paddock.model.node import Node
     from paddock.model.operation import Operation
     from paddock.model.virtual_cluster import VirtualCluster
+    from paddock.nodes.manage import NodeResult
+    from paddock.nodes.plan import Added
     from paddock.ports.repository import Record
     from paddock.reconcile.run import Report
-    from paddock.service.manage_nodes import NodeResult
-    from paddock.service.node_plan import Added
-    from paddock.service.steps.outcome import Outcome
+    from paddock.workflow.outcome import Outcome
 
 REGION = "us-east-1"
 # An account that nothing is too fast for.
@@ -136,14 +132,14 @@ class World:
         self, name: str, expected: int | None = None, /, *, dry_run: bool = False, **replica_sets: int
     ) -> VirtualCluster:
         """Write a virtual cluster of nodes that are there; node types are given as ``x4c8g=2``."""
-        wish = {key.removeprefix("x"): count for key, count in replica_sets.items()}
-        body = {"virtualClusterId": name, "replicaSets": wish, "dryRun": dry_run, "provision": False}
+        desired = {key.removeprefix("x"): count for key, count in replica_sets.items()}
+        body = {"virtualClusterId": name, "replicaSets": desired, "dryRun": dry_run, "provision": False}
         return self.write(body, expected)
 
     def want(self, name: str, expected: int | None = None, /, **replica_sets: int) -> VirtualCluster:
         """Like ``claim``, but what is missing is launched."""
-        wish = {key.removeprefix("x"): count for key, count in replica_sets.items()}
-        return self.write({"virtualClusterId": name, "replicaSets": wish}, expected)
+        desired = {key.removeprefix("x"): count for key, count in replica_sets.items()}
+        return self.write({"virtualClusterId": name, "replicaSets": desired}, expected)
 
     def held(self, name: str) -> VirtualCluster:
         """A virtual cluster as it is."""
@@ -167,7 +163,7 @@ class World:
 
     def reconcile(self) -> Report:
         """One whole run of the reconciler, all of its parts added up."""
-        parts = FakeParts()
+        parts = FakeWorkQueue()
         self.run = start_run(self.store, self.compute, parts, self.quotas)
         ports = self.store, self.compute, self.workflows
         return in_sum(reconcile(*ports, part) for part in parts.take())

@@ -10,14 +10,14 @@ from paddock.adapters.dynamodb.keys import key_of
 from paddock.adapters.dynamodb.repository import DynamoDbRepository
 from paddock.adapters.ec2 import Ec2Compute
 from paddock.adapters.step_functions import StepFunctionsWorkflows
-from paddock.model.operation import SECOND_NS
-from paddock.reconcile.fan_out import fan_out
+from paddock.model.time import SECOND_NS
+from paddock.reconcile.enqueue import enqueue
 from paddock.reconcile.run import Report, reconcile
-from paddock.service.store import Store
+from paddock.store.store import Store
 from tests.emulator.client import Client
 from tests.fakes import invariants
-from tests.fakes.parts import FakeParts, in_sum
 from tests.fakes.stored import record_of
+from tests.fakes.work_queue import FakeWorkQueue, in_sum
 from tests.fakes.world import World
 from tests.integration.story import PATIENCE_SECONDS
 
@@ -45,14 +45,14 @@ class ClockAhead:
 
 
 def reconcile_ahead(stack: Stack) -> Report:
-    """One run of the reconciler, in this process, with time ahead; its parts added up."""
+    """One run of the reconciler, in this process, with time ahead; its work items added up."""
     table = stack.output("TableName")
     repository = DynamoDbRepository(stack.aws("dynamodb"), table)
     compute = Ec2Compute(stack.aws("ec2"), table)
     workflows = StepFunctionsWorkflows(stack.aws("stepfunctions"), stack.output("StateMachineArn"))
-    store, parts = Store(repository, ClockAhead()), FakeParts()
-    fan_out(repository, compute, parts)
-    return in_sum(reconcile(store, compute, workflows, part) for part in parts.take())
+    store, queue = Store(repository, ClockAhead()), FakeWorkQueue()
+    enqueue(repository, compute, queue)
+    return in_sum(reconcile(store, compute, workflows, item) for item in queue.take())
 
 
 def settle(stack: Stack) -> Report:

@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-from paddock.model.operation import SECOND_NS
-from paddock.reconcile.orphans import ORPHAN_GRACE_NS
+from paddock.model.time import SECOND_NS
+from paddock.reconcile.garbage_collection import ORPHAN_GRACE_NS
 from tests.emulator.stack import STACK_NAME
 from tests.emulator.template import ROOT
 from tests.fakes.world import bucket, nodearray

@@ -31,12 +31,12 @@ def statuses(replies: list[Reply]) -> Counter[int]:
 def test_of_eight_writers_with_one_revision_one_wins(client: Client) -> None:
     cluster = new_cluster(client)
     ready_nodes(client, cluster, 8)
-    wish = {"virtualClusterId": f"team-{uuid4().hex}", "cluster": cluster, "replicaSets": {"4c8g": 1}}
-    revision = client.post("/virtual_clusters", wish).json()["data"]["revision"]
+    desired = {"virtualClusterId": f"team-{uuid4().hex}", "cluster": cluster, "replicaSets": {"4c8g": 1}}
+    revision = client.post("/virtual_clusters", desired).json()["data"]["revision"]
     replies = together(
         8,
         lambda number: client.post(
-            "/virtual_clusters", {**wish, "revision": revision, "replicaSets": {"4c8g": number}}
+            "/virtual_clusters", {**desired, "revision": revision, "replicaSets": {"4c8g": number}}
         ),
     )
     assert statuses(replies) == {200: 1, 409: 7}
@@ -47,8 +47,8 @@ def test_of_eight_writers_with_one_revision_one_wins(client: Client) -> None:
 def test_of_eight_creates_of_one_virtual_cluster_one_wins(client: Client) -> None:
     cluster = new_cluster(client)
     ready_nodes(client, cluster, 2)
-    wish = {"virtualClusterId": f"team-{uuid4().hex}", "cluster": cluster, "replicaSets": {"4c8g": 1}}
-    assert statuses(together(8, lambda _: client.post("/virtual_clusters", wish))) == {200: 1, 409: 7}
+    desired = {"virtualClusterId": f"team-{uuid4().hex}", "cluster": cluster, "replicaSets": {"4c8g": 1}}
+    assert statuses(together(8, lambda _: client.post("/virtual_clusters", desired))) == {200: 1, 409: 7}
 
 
 def test_virtual_clusters_that_compete_for_nodes_share_none(client: Client) -> None:
@@ -57,8 +57,13 @@ def test_virtual_clusters_that_compete_for_nodes_share_none(client: Client) -> N
 
     def claim(number: int) -> Reply:
         name = f"team-{number}-{uuid4().hex}"
-        wish = {"virtualClusterId": name, "cluster": cluster, "replicaSets": {"4c8g": 2}, "provision": False}
-        return client.post("/virtual_clusters", wish)
+        desired = {
+            "virtualClusterId": name,
+            "cluster": cluster,
+            "replicaSets": {"4c8g": 2},
+            "provision": False,
+        }
+        return client.post("/virtual_clusters", desired)
 
     replies = together(8, claim)
     assert statuses(replies) == {200: 3, 409: 5}

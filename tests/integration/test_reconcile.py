@@ -38,7 +38,7 @@ def test_an_instance_that_was_ended_by_hand_is_noticed_and_a_later_terminate_suc
     [lost, _] = ready_nodes(client, cluster, 2)
     stack.ec2_control("end", instance_id=lost["InstanceId"])
     eventually(lambda: state(stack, lost["InstanceId"]) == "terminated")
-    assert stack.invoke("Reconcile", {})["parts"] >= 1
+    assert stack.invoke("Reconcile", {})["work_items"] >= 1
     eventually(lambda: statuses(client, cluster) == ["Failed", "Ready"])
     assert only_bucket(client, cluster)["activeCount"] == 1
     done = client.post(f"/clusters/{cluster}/nodes/terminate", {"ids": [lost["NodeId"]]})

@@ -6,7 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.adapters.dynamodb.items import from_item, to_item
-from paddock.model.operation import SECOND_NS, Operation
+from paddock.model.operation import Operation
+from paddock.model.time import SECOND_NS
 from paddock.reconcile.resume import REQUEST_GRACE_NS
 from tests.integration.story import (
     create,

@@ -72,7 +72,7 @@ def hold_back(stack: Stack) -> None:
     functions, arns = stack.aws("lambda"), stack._function_arns()
     for task in ("Launch", "Poll", "Terminate", "Finish"):
         functions.put_function_concurrency(FunctionName=arns[task], ReservedConcurrentExecutions=AT_ONCE)
-    for source in functions.list_event_source_mappings(FunctionName=arns["ReconcilePart"])[
+    for source in functions.list_event_source_mappings(FunctionName=arns["ReconcileWorkItem"])[
         "EventSourceMappings"
     ]:
         functions.update_event_source_mapping(
@@ -181,15 +181,15 @@ class Caller:
             self._write(name, {"revision": self._held[name], "provision": self._choose.random() < 0.5})
 
     def _write(self, name: str, more: dict[str, Any]) -> None:
-        wish = {"4c8g": self._choose.randint(0, 4)}
-        body = {"virtualClusterId": name, "cluster": self._cluster, "replicaSets": wish, **more}
+        desired = {"4c8g": self._choose.randint(0, 4)}
+        body = {"virtualClusterId": name, "cluster": self._cluster, "replicaSets": desired, **more}
         reply = self._until_heard("write", lambda: self._client.post("/virtual_clusters", body))
         if reply is None or not self._expect("write", reply, 200, 202, 409):
             return
         data = reply.json()["data"]
         if reply.status != 409:
             self._held[name] = data["revision"]
-            self._hold("write", reply, len(data["nodeInstances"]) <= wish["4c8g"])
+            self._hold("write", reply, len(data["nodeInstances"]) <= desired["4c8g"])
         elif data["code"] == "RevisionConflict":
             self._hold("write", reply, data["revision"] != more.get("revision", 0))
             if data["revision"]:

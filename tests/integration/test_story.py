@@ -35,17 +35,17 @@ def test_nodes_are_created_claimed_freed_and_ended(client: Client, stack: Stack)
     assert len({node["Hostname"] for node in listed}) == len({node["PrivateIp"] for node in listed}) == 3
 
     name = f"team-{uuid4().hex}"
-    wish = {"virtualClusterId": name, "cluster": cluster, "replicaSets": {"4c8g": 2}}
-    carved = client.post("/virtual_clusters", wish)
+    desired = {"virtualClusterId": name, "cluster": cluster, "replicaSets": {"4c8g": 2}}
+    carved = client.post("/virtual_clusters", desired)
     assert carved.status == 200
     assert carved.json()["msg"] == "Virtual cluster created or updated."
     revision = carved.json()["data"]["revision"]
     assert carved.headers["etag"] == f'"{revision}"'
     assert len(carved.json()["data"]["nodeInstances"]) == 2
 
-    fewer = {**wish, "replicaSets": {"4c8g": 1}}
+    fewer = {**desired, "replicaSets": {"4c8g": 1}}
     assert client.post("/virtual_clusters", {**fewer, "revision": str(revision)}).status == 200
-    stale = client.post("/virtual_clusters", {**wish, "revision": revision})
+    stale = client.post("/virtual_clusters", {**desired, "revision": revision})
     assert stale.status == 409
     assert stale.json()["data"]["code"] == "RevisionConflict"
     current = client.get(f"/virtual_clusters/{name}").json()["data"]["revision"]
@@ -59,7 +59,7 @@ def test_nodes_are_created_claimed_freed_and_ended(client: Client, stack: Stack)
     assert finished(client, held["operationId"])["state"] == "Succeeded"
     assert client.delete(f"/virtual_clusters/{name}").json()["msg"] == f"Virtual cluster {name} removed."
     assert client.get(f"/virtual_clusters/{name}").status == 404
-    assert client.post("/virtual_clusters", {**wish, "revision": current}).status == 409
+    assert client.post("/virtual_clusters", {**desired, "revision": current}).status == 409
 
     last = client.post(f"/clusters/{cluster}/nodes/terminate", {"names": [node["Name"] for node in listed]})
     assert finished(client, last.json()["operationId"])["state"] == "Succeeded"

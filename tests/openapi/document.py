@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 from paddock.errors import RevisionConflict
 from paddock.http.errors import CLUSTERS, NODES, VIRTUAL_CLUSTERS
 from paddock.model.definition import ClusterName, Word
-from paddock.model.requests import VirtualClusterId
+from paddock.requests.bodies import VirtualClusterId
 from tests.emulator.template import ROOT, load_template
 from tests.fakes.api import HANDLERS
 from tests.openapi.routes import ETAG, FACTS, LOCATION, PASSING, ROUTES, TAGS

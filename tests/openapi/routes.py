@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from paddock import errors
 from paddock.http.errors import CLUSTERS, NODES, VIRTUAL_CLUSTERS
 from paddock.model.base import MAX_NODES, MAX_REVISION
-from paddock.model.requests import (
+from paddock.requests.bodies import (
     ClusterWrite,
     NodeCreationRequest,
     NodeManagementRequest,
@@ -19,7 +19,7 @@ from paddock.model.requests import (
     ScaleRequest,
     VirtualClusterWrite,
 )
-from paddock.model.timeframe import UsageQuery
+from paddock.requests.timeframe import UsageQuery
 from tests.openapi import replies
 
 if TYPE_CHECKING:

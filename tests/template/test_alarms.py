@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from paddock.model.operation import SECOND_NS
+from paddock.model.time import SECOND_NS
 from paddock.observability import Metric
 from paddock.reconcile.quotas import QUOTAS_AGE_NS
 from tests.emulator.template import load_template
@@ -116,10 +116,10 @@ def test_functions_that_no_client_waits_for_do_not_fail_unheard() -> None:
 
 def test_parts_that_nobody_takes_raise_an_alarm_before_they_are_dropped() -> None:
     """The schedule goes on putting them into the queue, so neither silence nor dead letters would tell."""
-    queue = RESOURCES["ReconcileParts"]["Properties"]
+    queue = RESOURCES["ReconcileWorkQueue"]["Properties"]
     alarm = ALARMS["ReconcilerBehindAlarm"]
     assert alarm["Dimensions"] == [
-        {"Name": "QueueName", "Value": {"Fn::GetAtt": ["ReconcileParts", "QueueName"]}}
+        {"Name": "QueueName", "Value": {"Fn::GetAtt": ["ReconcileWorkQueue", "QueueName"]}}
     ]
     fails_within = queue["VisibilityTimeout"] * queue["RedrivePolicy"]["maxReceiveCount"]
     assert fails_within < alarm["Threshold"] < queue["MessageRetentionPeriod"]

@@ -68,7 +68,7 @@ TABLE_ACTIONS = {
     "Poll": "GetItem BatchGetItem Query PutItem DeleteItem ConditionCheckItem",
     "Finish": "GetItem BatchGetItem Query PutItem DeleteItem ConditionCheckItem",
     "Reconcile": "GetItem Query PutItem",
-    "ReconcilePart": "GetItem BatchGetItem Query PutItem DeleteItem ConditionCheckItem",
+    "ReconcileWorkItem": "GetItem BatchGetItem Query PutItem DeleteItem ConditionCheckItem",
     "InstanceEvents": "GetItem BatchGetItem Query PutItem DeleteItem ConditionCheckItem",
 }
 # They reach nothing: one refuses, one is open to everybody, and one answers a file.
@@ -78,10 +78,10 @@ READS = {"dynamodb:GetItem", "dynamodb:BatchGetItem", "dynamodb:Query"}
 EFFECTS = {
     "ec2:CreateFleet": {"Launch"},
     "ec2:CreatePlacementGroup": {"Launch"},
-    "ec2:CreateTags": {"Launch", "Poll", "ReconcilePart"},
-    "ec2:DeletePlacementGroup": {"Finish", "ReconcilePart"},
+    "ec2:CreateTags": {"Launch", "Poll", "ReconcileWorkItem"},
+    "ec2:DeletePlacementGroup": {"Finish", "ReconcileWorkItem"},
     "ec2:RunInstances": {"Launch"},
-    "ec2:TerminateInstances": {"Finish", "ReconcilePart", "Terminate"},
+    "ec2:TerminateInstances": {"Finish", "ReconcileWorkItem", "Terminate"},
     "ec2:DescribeInstances": {
         "Finish",
         "GetSelf",
@@ -89,14 +89,14 @@ EFFECTS = {
         "Launch",
         "Poll",
         "Reconcile",
-        "ReconcilePart",
+        "ReconcileWorkItem",
         "Terminate",
     },
     "ec2:DescribeInstanceTypes": {"PutCluster"},
     "ec2:DescribeSubnets": {"PutCluster"},
     "ec2:RebootInstances": {"Launch"},
     "ec2:StartInstances": {"Launch"},
-    "ec2:StopInstances": {"ReconcilePart", "Terminate"},
+    "ec2:StopInstances": {"ReconcileWorkItem", "Terminate"},
     "iam:PassRole": {"Launch"},
     "kms:CreateGrant": {"Launch"},
     "kms:Decrypt": {"Launch"},
@@ -109,14 +109,14 @@ EFFECTS = {
     "servicequotas:ListServiceQuotas": {"Reconcile"},
     "sqs:SendMessage": {"Reconcile"},
     "ssm:GetParameters": {"Launch"},
-    "states:DescribeExecution": {"ReconcilePart"},
+    "states:DescribeExecution": {"ReconcileWorkItem"},
     "states:StartExecution": {
         "CreateNodes",
         "DeallocateNodes",
         "DeleteVirtualCluster",
         "Finish",
         "InstanceEvents",
-        "ReconcilePart",
+        "ReconcileWorkItem",
         "ReimageNodes",
         "RemoveNodes",
         "RestartNodes",
@@ -232,7 +232,7 @@ def test_a_launch_sets_tags_at_creation_only() -> None:
         assert fnmatchcase(taggable[kind], arn)
 
 
-@pytest.mark.parametrize("name", ["Poll", "ReconcilePart"])
+@pytest.mark.parametrize("name", ["Poll", "ReconcileWorkItem"])
 def test_an_instance_that_exists_gets_the_tags_of_its_node_and_no_others(name: str) -> None:
     """With more, a function could give what is another's the tag by which it may end it."""
     (statement,) = (s for s in statements(name) if "ec2:CreateTags" in listed(s["Action"]))

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from paddock import bootstrap
-from paddock.model.operation import SECOND_NS
-from paddock.service.authentication import MAX_AGE_NS
-from paddock.service.claims import CLAIM_GRACE_NS
+from paddock.model.time import SECOND_NS
+from paddock.users.authentication import MAX_AGE_NS
+from paddock.virtual_clusters.claims import CLAIM_GRACE_NS
 from tests.emulator.template import ROOT, TEMPLATE, load_template
 
 DOCUMENT = load_template()
@@ -37,7 +37,7 @@ def test_the_table_is_paid_by_use_and_forgets_what_has_expired() -> None:
 
 
 def test_no_function_that_claims_nodes_outlives_its_claims() -> None:
-    claiming = ("WriteVirtualCluster", "Finish", "Poll", "ReconcilePart", "InstanceEvents")
+    claiming = ("WriteVirtualCluster", "Finish", "Poll", "ReconcileWorkItem", "InstanceEvents")
     timeouts = [
         RESOURCES[name]["Properties"].get("Timeout", GLOBALS["Timeout"]) * SECOND_NS for name in claiming
     ]
@@ -162,7 +162,7 @@ def test_reconciliation_can_be_switched_off_and_does_not_overlap() -> None:
     assert properties["Timeout"] < 60
 
 
-CONSUMERS = {"ReconcilePart": "ReconcileParts", "InstanceEvents": "InstanceEventsQueue"}
+CONSUMERS = {"ReconcileWorkItem": "ReconcileWorkQueue", "InstanceEvents": "InstanceEventsQueue"}
 
 
 @pytest.mark.parametrize("name", CONSUMERS)
@@ -181,7 +181,7 @@ def test_a_queue_outlasts_its_function_and_keeps_what_failed(name: str) -> None:
 
 
 def test_a_slow_cluster_holds_up_no_other_and_all_together_no_function_of_the_api() -> None:
-    properties = RESOURCES["ReconcilePart"]["Properties"]
+    properties = RESOURCES["ReconcileWorkItem"]["Properties"]
     (event,) = properties["Events"].values()
     assert event["Properties"]["BatchSize"] == 1
     assert event["Properties"]["ScalingConfig"] == {"MaximumConcurrency": {"Ref": "ReconcilerConcurrency"}}

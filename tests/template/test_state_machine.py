@@ -11,8 +11,9 @@ from statelint.config import Config
 from statelint.linter import Linter
 
 from paddock.model.base import MAX_NODES
-from paddock.model.operation import SECOND_NS, Action, deadline_of
-from paddock.reconcile.expire import WORKFLOW_GRACE_NS
+from paddock.model.operation import Action, deadline_of
+from paddock.model.time import SECOND_NS
+from paddock.reconcile.expiration import WORKFLOW_GRACE_NS
 from tests.emulator.template import ROOT, load_template
 
 PATH = ROOT / "functions" / "workflow" / "node_operation.asl.json"

@@ -27,7 +27,7 @@ OUTSIDE = {
     "mypy_boto3_service_quotas": {"adapters"},
     "mypy_boto3_sqs": {"adapters"},
     "mypy_boto3_stepfunctions": {"adapters"},
-    "pydantic": {"adapters", "http", "model"},
+    "pydantic": {"adapters", "http", "model", "requests"},
     "pydantic_core": {"http"},
     "aws_lambda_powertools": {"functions", "http", "observability", "tasks"},
 }

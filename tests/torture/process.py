@@ -21,7 +21,7 @@ from botocore.config import Config
 
 from paddock.adapters.dynamodb.repository import DynamoDbRepository
 from paddock.adapters.ec2 import Ec2Compute
-from paddock.service.store import Store
+from paddock.store.store import Store
 from tests.fakes.transactions import MAX_WRITES
 from tests.torture import deliberate
 from tests.torture.clock import FastClock, Times

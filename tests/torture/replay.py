@@ -14,7 +14,7 @@ from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.virtual_cluster import VirtualCluster
 from paddock.ports.repository import Delete, Put
-from paddock.service.store import wrong_transition
+from paddock.store.store import wrong_transition
 from tests.fakes.stored import record_of
 from tests.torture.roles import DEFINITION
 

@@ -5,35 +5,31 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any
 
+from paddock.clusters.write import delete_cluster, put_cluster
 from paddock.errors import (
     DuplicateRequest,
     PaddockError,
     Transient,
 )
 from paddock.model.operation import Action
-from paddock.model.requests import (
+from paddock.nodes.create import create_nodes
+from paddock.nodes.manage import manage_nodes
+from paddock.ports.repository import WriteConflictError
+from paddock.reconcile.enqueue import enqueue
+from paddock.reconcile.run import reconcile
+from paddock.requests.bodies import (
     ClusterWrite,
     NodeCreationRequest,
     NodeManagementRequest,
     VirtualClusterWrite,
 )
-from paddock.ports.repository import WriteConflictError
-from paddock.reconcile.fan_out import fan_out
-from paddock.reconcile.run import reconcile
-from paddock.service.clusters import delete_cluster, put_cluster
-from paddock.service.create_nodes import create_nodes
-from paddock.service.manage_nodes import manage_nodes
-from paddock.service.steps.finish import finish
-from paddock.service.steps.launch import launch
-from paddock.service.steps.outcome import Next
-from paddock.service.steps.poll import poll
-from paddock.service.steps.terminate import terminate
-from paddock.service.virtual_clusters import (
-    delete_virtual_cluster,
-    get_virtual_cluster,
-    write_virtual_cluster,
-)
-from tests.fakes.parts import FakeParts
+from paddock.virtual_clusters.write import delete_virtual_cluster, get_virtual_cluster, write_virtual_cluster
+from paddock.workflow.finish import finish
+from paddock.workflow.launch import launch
+from paddock.workflow.outcome import Next
+from paddock.workflow.poll import poll
+from paddock.workflow.terminate import terminate
+from tests.fakes.work_queue import FakeWorkQueue
 from tests.fakes.world import bucket, nodearray
 from tests.torture.clock import SPEED
 from tests.torture.process import REGION, Process, Run
@@ -102,13 +98,13 @@ def run_reconciler(run: Run, name: str, number: int, life: int) -> None:
 
 def reconcile_all(process: Process) -> int:
     """One run of the reconciler; answers how many parts it had."""
-    parts = FakeParts()
+    queue = FakeWorkQueue()
     try:
-        fan_out(process.repository, process.compute, parts)
-        todo = parts.take()
+        enqueue(process.repository, process.compute, queue)
+        todo = queue.take()
         process.choose.shuffle(todo)
-        for part in todo:
-            reconcile(process.store, process.compute, process.workflows, part)
+        for item in todo:
+            reconcile(process.store, process.compute, process.workflows, item)
     except PASSING as error:
         process.tell("round failed", error=type(error).__name__)
         return -1
@@ -204,11 +200,11 @@ class _Client:
 
     def _write(self) -> None:
         name = self._choose.choice(VIRTUAL_CLUSTERS)
-        wish = {"4c8g": self._choose.randint(0, 3)}
+        desired = {"4c8g": self._choose.randint(0, 3)}
         provision = self._choose.random() < 0.4
         expected = self._revision(name)
         body = VirtualClusterWrite.model_validate(
-            {"virtualClusterId": name, "replicaSets": wish, "provision": provision}
+            {"virtualClusterId": name, "replicaSets": desired, "provision": provision}
         )
         if self._choose.random() < TOGETHER:
             # Others write at the same moment, from the same revision or for the same nodes.
@@ -218,7 +214,7 @@ class _Client:
             written = write_virtual_cluster(*self._ports, CLUSTERS[0], body, expected, self._process.name)
             return {"revision": written.revision, "nodes": sorted(written.node_instances)}
 
-        self._ask("write", act, virtual_cluster=name, expected=expected, wish=wish)
+        self._ask("write", act, virtual_cluster=name, expected=expected, desired=desired)
 
     def _delete(self) -> None:
         name = self._choose.choice(VIRTUAL_CLUSTERS)

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING
 
 from paddock.adapters.dynamodb.repository import DynamoDbRepository
 from paddock.adapters.ec2 import Ec2Compute
-from paddock.service.clusters import put_cluster
-from paddock.service.store import Store
+from paddock.clusters.write import put_cluster
+from paddock.store.store import Store
 from tests.emulator import dynamodb, dynamodb_local
 from tests.emulator.client import Client
 from tests.emulator.processes import HOST, StackError, free_port
@@ -94,7 +94,7 @@ def torture(seconds: float, seed: int, directory: Path, fault: str = "") -> Find
         run.weather.unlink()
         evil.calm()
         herd.end("client")
-        left = _heal(run, times, herd)
+        left = _reconcile_virtual_clusters(run, times, herd)
         herd.end()
         if has_stream:
             replay.finish()
@@ -142,7 +142,7 @@ def _make_clusters(run: Run, times: Times) -> None:
         put_cluster(store, compute, REGION, name, DEFINITION, None)
 
 
-def _heal(run: Run, times: Times, herd: nemesis.Herd) -> list[str]:
+def _reconcile_virtual_clusters(run: Run, times: Times, herd: nemesis.Herd) -> list[str]:
     """Let time pass until all is well for some rounds; answers what is not, if it never is."""
     well, left = 0, [""]
     for _ in range(HEALING_ROUNDS):

@@ -8,9 +8,9 @@ import pytest
 
 from paddock.errors import InvalidRequest
 from paddock.model.node import NodeStatus, TargetState
-from paddock.model.operation import SECOND_NS, Action, OperationState
-from paddock.model.usage import HOUR_NS
-from paddock.service.manage_nodes import retry_failed
+from paddock.model.operation import Action, OperationState
+from paddock.model.time import HOUR_NS, SECOND_NS
+from paddock.nodes.manage import retry_failed
 from tests.fakes import invariants
 from tests.fakes.actors import Actor
 from tests.fakes.ec2 import ANSWER_LOST

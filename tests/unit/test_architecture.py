@@ -18,15 +18,37 @@ MAX_HANDLER_LINES = 25
 
 # What each part may import of the package, beside itself.
 ARROWS = {
-    "functions": {"bootstrap", "errors", "http", "model", "observability", "tasks"},
-    "bootstrap": {"adapters", "invocation", "model", "ports", "reconcile", "service", "settings"},
-    "reconcile": {"errors", "model", "ports", "service"},
-    "service": {"errors", "model", "ports"},
+    "functions": {"bootstrap", "errors", "http", "model", "observability", "requests", "tasks"},
+    "bootstrap": {
+        "adapters",
+        "clusters",
+        "invocation",
+        "model",
+        "nodes",
+        "operations",
+        "ports",
+        "reconcile",
+        "requests",
+        "settings",
+        "store",
+        "users",
+        "virtual_clusters",
+        "workflow",
+    },
+    "reconcile": {"errors", "model", "nodes", "ports", "store", "virtual_clusters", "workflow"},
+    "workflow": {"errors", "model", "nodes", "ports", "store", "virtual_clusters"},
+    "virtual_clusters": {"errors", "model", "nodes", "ports", "requests", "store"},
+    "operations": {"errors", "model", "nodes", "ports", "requests", "store"},
+    "clusters": {"errors", "model", "ports", "requests", "store"},
+    "nodes": {"errors", "model", "ports", "requests", "store"},
+    "users": {"errors", "model", "ports"},
+    "store": {"errors", "model", "ports", "requests"},
     "adapters": {"errors", "measures", "model", "ports"},
     "ports": {"model"},
+    "requests": {"model"},
     "model": set(),
-    "http": {"errors", "model", "observability", "settings"},
-    "tasks": {"observability", "service.steps.outcome"},
+    "http": {"errors", "model", "observability", "requests", "settings"},
+    "tasks": {"observability", "workflow.outcome"},
     "errors": set(),
     "measures": {"model", "observability", "ports"},
     "observability": {"invocation"},
@@ -35,7 +57,7 @@ ARROWS = {
     "__init__": set(),
 }
 # And what it may import for the type checker alone.
-ONLY_FOR_TYPES = {"http": {"service"}}
+ONLY_FOR_TYPES = {"http": {"clusters", "nodes", "operations", "virtual_clusters"}}
 AWS = {"boto3", "botocore"}
 MAY_KNOW_AWS = {"adapters", "bootstrap"}
 

@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from paddock.service.authentication import Authenticator
+from paddock.users.authentication import Authenticator
 from tests.fakes.clock import ManualClock
 
 

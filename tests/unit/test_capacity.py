@@ -9,14 +9,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paddock.clusters.status import cluster_status
 from paddock.errors import StoreThrottled
 from paddock.http.views.cluster import status_view
 from paddock.model.definition import bucket_id
 from paddock.model.node import NodeStatus
-from paddock.model.operation import DEADLINE_NS, SECOND_NS, OperationState
-from paddock.service.cluster_status import cluster_status
-from paddock.service.manage_nodes import retry_failed
-from paddock.service.steps.outcome import Next
+from paddock.model.operation import DEADLINE_NS, OperationState
+from paddock.model.time import SECOND_NS
+from paddock.nodes.manage import retry_failed
+from paddock.workflow.outcome import Next
 from tests.fakes import invariants
 from tests.fakes.world import CLUSTER, REGION, World, bucket, nodearray
 
@@ -360,7 +361,7 @@ def test_a_code_that_nobody_has_listed_is_no_reason_to_give_up(code: str, remain
 @pytest.mark.parametrize("whole", [False, True])
 def test_a_type_that_no_zone_of_the_node_array_offers_gives_way_to_the_next(*, whole: bool) -> None:
     world = three()
-    world.ec2.offer(EC2[A], "*", offered=False, refuses_whole_fleet=whole)
+    world.ec2.offering(EC2[A], "*", offered=False, refuses_whole_fleet=whole)
     assert driven(world, 3).state is SUCCEEDED
     assert placed(world) == [(B, "Ready")] * 3
     assert status(world)["lastCapacityFailure"] >= 0
@@ -375,7 +376,7 @@ def test_a_type_that_no_zone_of_the_node_array_offers_gives_way_to_the_next(*, w
 def test_a_zone_that_does_not_offer_the_type_does_not_spoil_the_others(*, whole: bool) -> None:
     world = three()
     world.ec2.zones({EAST: "us-east-1a", WEST: "us-east-1b"})
-    world.ec2.offer(EC2[A], "us-east-1a", offered=False, refuses_whole_fleet=whole)
+    world.ec2.offering(EC2[A], "us-east-1a", offered=False, refuses_whole_fleet=whole)
     assert driven(world, 3).state is SUCCEEDED
     assert launched_types(world) == {EC2[A]: 3}
     assert status(world)["lastCapacityFailure"] < 0
@@ -385,7 +386,7 @@ def test_a_zone_that_does_not_offer_the_type_does_not_spoil_the_others(*, whole:
 def test_a_virtual_cluster_does_not_ask_for_ever_for_what_is_not_offered() -> None:
     """The node type is in two node arrays: nodes never leave theirs, so the next launch must be elsewhere."""
     world = World(nodearray("a", bucket(A)), nodearray("b", bucket(B)))
-    world.ec2.offer(EC2[A], "*", offered=False)
+    world.ec2.offering(EC2[A], "*", offered=False)
     world.want("team", x4c8g=2)
     world.drive_all()
     world.settle()

@@ -9,14 +9,14 @@ import pytest
 
 from paddock.adapters.dynamodb.items import to_item
 from paddock.adapters.dynamodb.keys import key_of
+from paddock.clusters import usage as use_case
+from paddock.clusters.usage import cluster_usage
 from paddock.errors import InvalidRequest, NotFound
 from paddock.http.request import Request
 from paddock.http.views.usage import usage_view
-from paddock.model.operation import SECOND_NS
-from paddock.model.timeframe import UsageQuery
-from paddock.model.usage import DAY_NS, HOUR_NS, UsageInterval
-from paddock.service import usage as use_case
-from paddock.service.usage import cluster_usage
+from paddock.model.time import DAY_NS, HOUR_NS, SECOND_NS
+from paddock.model.usage import UsageInterval
+from paddock.requests.timeframe import UsageQuery
 from tests.fakes import invariants
 from tests.fakes.clock import START
 from tests.fakes.repository import FakeRepository

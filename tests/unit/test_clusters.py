@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pydantic import ValidationError
 
+from paddock.clusters.status import cluster_status
+from paddock.clusters.write import delete_cluster, put_cluster
 from paddock.errors import ComputeThrottled, InvalidRequest, NodesInUse, NotFound, RevisionConflict
 from paddock.http.views.cluster import cluster_view, status_view
 from paddock.model.definition import ClusterDefinition
 from paddock.model.operation import OperationState
-from paddock.model.requests import ClusterWrite
 from paddock.ports.repository import Put
-from paddock.service.cluster_status import cluster_status
-from paddock.service.clusters import delete_cluster, put_cluster
-from paddock.service.lookup import require_cluster
+from paddock.requests.bodies import ClusterWrite
+from paddock.store.lookup import require_cluster
 from tests.fakes import invariants
 from tests.fakes.world import CLUSTER, REGION, World, bucket, nodearray
 

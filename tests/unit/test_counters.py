@@ -11,8 +11,8 @@ import pytest
 from paddock.model.ledger import BucketUse, Ledger
 from paddock.model.operation import Action
 from paddock.ports.repository import Put, WriteConflictError
-from paddock.reconcile import counters
-from paddock.reconcile.counters import mend
+from paddock.reconcile import ledger as counters
+from paddock.reconcile.ledger import mend
 from paddock.reconcile.run import Report
 from tests.fakes import invariants
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
@@ -178,12 +178,12 @@ def test_a_node_that_a_create_no_longer_has_is_not_counted_while_it_runs() -> No
 def test_a_change_between_the_look_and_the_mending_wins(caplog: pytest.LogCaptureFixture) -> None:
     world = busy()
     drift(world, replace(ledger(world), names={}))
-    read, counted = world.repository.nodes, []
+    read, uses_limits = world.repository.nodes, []
 
     def nodes(*arguments: object) -> Sequence[Node]:
         found = read(*arguments)  # type: ignore[arg-type]
-        counted.append(1)
-        if len(counted) == 2:
+        uses_limits.append(1)
+        if len(uses_limits) == 2:
             drift(world, ledger(world))
         return found
 

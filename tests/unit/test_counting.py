@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from paddock.clusters.status import cluster_status
 from paddock.model.base import MAX_NODES
-from paddock.model.counting import BucketCounts, Limit, placement_group_room
+from paddock.model.limits import BucketCounts, Limit, placement_group_room
 from paddock.model.operation import Action
 from paddock.model.quotas import QUOTA_CODES, quota_code
-from paddock.service.cluster_status import cluster_status
 from tests.fakes import invariants
 from tests.fakes.ec2 import instance_types
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
@@ -20,7 +20,7 @@ from tests.fakes.world import CLUSTER, World, bucket, nodearray
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from paddock.service.cluster_status import BucketStatus
+    from paddock.clusters.status import BucketStatus
 
 # EC2's quotas of the Standard family, and of G and VT.
 STANDARD, SPOT_STANDARD, GRAPHICS = "L_1216C47A", "L_34B43A08", "L_DB2E81BA"

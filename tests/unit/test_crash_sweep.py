@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import pytest
 
+from paddock.clusters.write import delete_cluster
 from paddock.errors import (
     ComputeThrottled,
     DuplicateRequest,
@@ -25,12 +26,12 @@ from paddock.errors import (
 )
 from paddock.model.node import NodeStatus
 from paddock.model.node_lifecycle import claimed_for
-from paddock.model.operation import DEADLINE_NS, SECOND_NS, Action, Operation, OperationState
-from paddock.model.requests import ScaleRequest
+from paddock.model.operation import DEADLINE_NS, Action, Operation, OperationState
+from paddock.model.time import SECOND_NS
+from paddock.nodes.manage import retry_failed
+from paddock.nodes.scale import scale_nodes
 from paddock.ports.repository import Put
-from paddock.service.clusters import delete_cluster
-from paddock.service.manage_nodes import retry_failed
-from paddock.service.scale_nodes import scale_nodes
+from paddock.requests.bodies import ScaleRequest
 from tests.fakes import invariants
 from tests.fakes.actors import Actor, Crash
 from tests.fakes.compute import FakeCompute
@@ -400,8 +401,8 @@ def _retry(world: World) -> None:
 
 
 def _scale(world: World) -> None:
-    wish = ScaleRequest.model_validate({"totalNodeCount": 3})
-    scale_nodes(world.store, world.workflows, CLUSTER, "ondemand", wish)
+    desired = ScaleRequest.model_validate({"totalNodeCount": 3})
+    scale_nodes(world.store, world.workflows, CLUSTER, "ondemand", desired)
     world.drive_all()
 
 
@@ -454,7 +455,7 @@ def _lost_what_was_launched() -> World:
     return world
 
 
-def _outlived() -> World:
+def _drifted_past_termination() -> World:
     """Nodes whose terminations EC2 would not hear of for as long as they lasted."""
     world = _ready(2)()
     world.ec2.fail_next("TerminateInstances", "Unavailable", times=10_000)
@@ -702,7 +703,10 @@ SCENARIOS = {
         timely=True,
     ),
     "end what outlived its termination": Scenario(
-        _outlived, _reconcile, _reconcile, lambda world: not world.alive() and not world.nodes()
+        _drifted_past_termination,
+        _reconcile,
+        _reconcile,
+        lambda world: not world.alive() and not world.nodes(),
     ),
     "observe, never launched": Scenario(_given_up, _reconcile, _reconcile, lambda world: not world.nodes()),
     "write virtual cluster": Scenario(_ready(4), _claim, _claim, lambda world: _free(world) == 0),
@@ -781,10 +785,10 @@ class Tally:
 
 @pytest.fixture
 def tally(record_property: Callable[[str, object], None]) -> Iterator[Tally]:
-    counted = Tally()
-    yield counted
-    record_property("crash points tried", counted.tried)
-    record_property("violations", counted.violations)
+    uses_limits = Tally()
+    yield uses_limits
+    record_property("crash points tried", uses_limits.tried)
+    record_property("violations", uses_limits.violations)
 
 
 @pytest.fixture(autouse=True)

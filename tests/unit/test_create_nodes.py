@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from paddock.errors import DuplicateRequest, InvalidRequest, NotFound, RecordTooLarge, StoreThrottled
-from paddock.model.counting import count_bucket
 from paddock.model.definition import MAX_BUCKETS
 from paddock.model.identity import is_id
+from paddock.model.limits import count_bucket
 from paddock.model.node import NodeStatus
 from paddock.model.operation import OperationState
-from paddock.model.requests import MAX_SETS, NodeCreationRequest
-from paddock.service.create_nodes import create_nodes
-from paddock.service.operations import find_operation
-from paddock.service.read_nodes import list_nodes
+from paddock.nodes.create import create_nodes
+from paddock.nodes.read import list_nodes
+from paddock.operations.read import find_operation
+from paddock.requests.bodies import MAX_SETS, NodeCreationRequest
 from tests.fakes import invariants
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
 
@@ -91,7 +91,7 @@ def test_all_sets_of_a_request_are_of_one_operation_and_launch() -> None:
     ]
     operation, _ = world.create_sets(*sets)
     assert world.drive(operation).state is OperationState.SUCCEEDED
-    assert {node.operation_id for node in world.nodes()} == {operation.id}
+    assert {node.created_by for node in world.nodes()} == {operation.id}
     assert machines(world) == [SMALL, SMALL, LARGE, LARGE]
     instances = world.ec2.snapshot()["instances"]
     assert [instances[node.instance_id]["instance_type"] for node in world.nodes()] == [
@@ -437,17 +437,17 @@ def test_a_create_is_answered_in_time_also_where_the_store_is_slow() -> None:
 
 
 def test_buckets_without_room_are_counted_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    counted = 0
+    uses_limits = 0
 
     def counting(*given: Any) -> Any:
-        nonlocal counted
-        counted += 1
+        nonlocal uses_limits
+        uses_limits += 1
         return count_bucket(*given)
 
-    monkeypatch.setattr("paddock.service.node_plan.count_bucket", counting)
+    monkeypatch.setattr("paddock.nodes.plan.count_bucket", counting)
     world = World(
         nodearray("ondemand", *(bucket(f"m{n}", instanceType="c7i.xlarge", maxCount=1) for n in range(50)))
     )
     _, added = world.create_sets(*({"nodearray": "ondemand", "count": 1},) * 200)
     assert sum(line.count for line in added) == 50
-    assert counted < 600
+    assert uses_limits < 600

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from paddock.model.definition import MAX_BUCKETS, bucket_id, is_cluster_name
-from paddock.model.requests import ClusterWrite
+from paddock.requests.bodies import ClusterWrite
 from tests.fakes.world import bucket, nodearray
 
 if TYPE_CHECKING:

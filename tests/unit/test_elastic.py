@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from paddock.errors import InsufficientNodes, NotFound, StoreThrottled
+from paddock.model.launch_backoff import EARLY_LOSS_NS
 from paddock.model.node import NodeStatus
 from paddock.model.node_observation import STOPPED_GRACE_NS, UNSEEN_GRACE_NS
-from paddock.model.operation import SECOND_NS, Action
-from paddock.model.requests import ScaleRequest
+from paddock.model.operation import Action
+from paddock.model.time import SECOND_NS
 from paddock.model.virtual_cluster import ConditionReason, VirtualCluster
+from paddock.nodes.manage import retry_failed
+from paddock.nodes.scale import scale_nodes
 from paddock.ports.repository import Put
-from paddock.service.healing import heal_unmet
-from paddock.service.manage_nodes import retry_failed
-from paddock.service.provisioning import EARLY_LOSS_NS
-from paddock.service.scale_nodes import scale_nodes
-from paddock.service.virtual_clusters import virtual_cluster_history
+from paddock.requests.bodies import ScaleRequest
+from paddock.virtual_clusters.reconcile import reconcile_unsatisfied
+from paddock.virtual_clusters.write import virtual_cluster_history
 from tests.fakes import invariants
 from tests.fakes.actors import Actor, crash_before, plainly
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
@@ -57,7 +58,7 @@ def pass_minutes(world: World, minutes: int) -> None:
 def test_what_is_missing_is_launched_and_joins_when_it_is_ready() -> None:
     world = make(2)
     written = world.want("vc", a=5)
-    assert (size(written), written.unassigned(), written.is_unmet) == (2, {"a": 3}, True)
+    assert (size(written), written.unassigned(), written.is_unsatisfied) == (2, {"a": 3}, True)
     assert written.condition.reason is ConditionReason.LAUNCHING
     world.drive(world.operation(written.operation_id))
     after = world.held("vc")
@@ -139,7 +140,7 @@ def test_nodes_that_are_ready_join_an_update_before_any_poll_lets_them(
 ) -> None:
     world = make()
     first = world.want("vc", a=2)
-    monkeypatch.setattr("paddock.service.steps.poll.join", lambda *_: None)
+    monkeypatch.setattr("paddock.workflow.poll.join", lambda *_: None)
     world.step("launch", first.operation_id)
     world.clock.advance(MINUTE)
     world.step("poll", first.operation_id)
@@ -172,7 +173,7 @@ def test_a_node_that_was_taken_away_while_it_was_launched_may_go_to_another(
     monkeypatch: pytest.MonkeyPatch, *, deleted: bool
 ) -> None:
     # As long as nothing heals the one that it was launched for.
-    monkeypatch.setattr("paddock.service.steps.finish.heal_unmet", lambda *_: None)
+    monkeypatch.setattr("paddock.workflow.finish.reconcile_unsatisfied", lambda *_: None)
     world = make(maxCount=1)
     world.step("launch", world.want("vc", a=1).operation_id)
     world.clock.advance(MINUTE)
@@ -251,10 +252,10 @@ def test_a_node_that_a_virtual_cluster_holds_is_ended_only_by_force_and_is_repla
     [node] = world.repository.nodes_by_id(CLUSTER, [dead])
     assert left.condition.message.endswith(f"{node.name}: it is Terminating")
     world.drive_all()
-    healed = world.held("vc")
-    assert size(healed) == 2
-    assert set(left.node_instances) < set(healed.node_instances)
-    assert healed.condition.status
+    repaired = world.held("vc")
+    assert size(repaired) == 2
+    assert set(left.node_instances) < set(repaired.node_instances)
+    assert repaired.condition.status
     assert invariants.at_rest(world) == []
 
 
@@ -372,7 +373,7 @@ def test_a_loss_that_comes_after_all_have_lived_is_replaced_at_once_whatever_was
     world.want("vc", a=1)
     for _ in range(3):
         world.drive_all()
-        [node] = [one for one in world.nodes() if one.is_usable]
+        [node] = [one for one in world.nodes() if one.is_ready]
         end_itself(world, node)
         while not world.workflows.live:
             world.clock.advance(MINUTE)
@@ -381,7 +382,7 @@ def test_a_loss_that_comes_after_all_have_lived_is_replaced_at_once_whatever_was
     for lived in (EARLY_LOSS_NS / SECOND_NS, 5):
         # The last one that is lost early is the first since, which may be chance.
         world.clock.advance(lived)
-        [node] = [one for one in world.nodes() if one.is_usable]
+        [node] = [one for one in world.nodes() if one.is_ready]
         end_itself(world, node)
         assert world.workflows.live
         world.drive_all()
@@ -398,7 +399,7 @@ def test_a_node_that_lived_is_replaced_at_once_also_where_others_do_not_live() -
         world.clock.advance(MINUTE * 5)
         end_itself(world, young)
         pass_minutes(world, 20)
-        [young] = [one for one in world.nodes() if one.is_usable and one.id != old.id]
+        [young] = [one for one in world.nodes() if one.is_ready and one.id != old.id]
     end_itself(world, young)
     end_itself(world, old)
     assert world.workflows.live
@@ -433,9 +434,9 @@ def test_a_virtual_cluster_that_cannot_be_read_keeps_no_other_from_its_nodes(
             raise ValueError("a record of a later version")
         return read(name)
 
-    unmet = world.repository.unmet_virtual_clusters
+    unsatisfied = world.repository.unsatisfied_virtual_clusters
     monkeypatch.setattr(world.repository, "virtual_cluster", broken)
-    monkeypatch.setattr(world.repository, "unmet_virtual_clusters", lambda: ["0", *unmet()])
+    monkeypatch.setattr(world.repository, "unsatisfied_virtual_clusters", lambda: ["0", *unsatisfied()])
     world.hear(*lost)
     assert [world.held(name).unassigned() for name in ("a", "b")] == [{"a": 1}] * 2
     assert all(world.held(name).pending for name in ("a", "b"))
@@ -507,9 +508,9 @@ def test_a_node_whose_instance_is_being_ended_serves_no_more_but_counts_until_it
     for instance in instances:
         world.ec2.end(instance)
     world.hear(*instances)
-    healed = world.held("vc")
-    assert size(healed) == 1
-    assert {held, free}.isdisjoint(healed.node_instances)
+    repaired = world.held("vc")
+    assert size(repaired) == 1
+    assert {held, free}.isdisjoint(repaired.node_instances)
     with pytest.raises(InsufficientNodes):
         world.want("other", a=1)
     world.clock.advance(60)
@@ -584,7 +585,7 @@ def test_nodes_that_a_virtual_cluster_gave_back_end_and_those_that_none_ever_had
     elif how == "deleted":
         world.release("vc")
     else:
-        monkeypatch.setattr("paddock.service.virtual_clusters.give_back", lambda *_: None)
+        monkeypatch.setattr("paddock.virtual_clusters.write.release_claims", lambda *_: None)
         world.release("vc")
     pass_minutes(world, 9)
     assert len(world.alive()) == 4
@@ -710,7 +711,7 @@ def test_a_virtual_cluster_that_is_made_again_keeps_what_its_predecessor_was_end
             assert stored is not None
             deleting.go(crash_before if stored.deleted else plainly)
     else:
-        monkeypatch.setattr("paddock.service.manage_nodes.REQUEST_NS", 0)
+        monkeypatch.setattr("paddock.nodes.manage.REQUEST_NS", 0)
         world.release("vc", terminate=True)
     again = world.claim("vc", a=2)
     world.settle()
@@ -726,7 +727,7 @@ def test_the_history_has_no_gap_where_a_node_is_lost_before_it_has_joined() -> N
     world.step("launch", identity)
     world.clock.advance(MINUTE)
     polling = Actor(world, lambda view: view.step("poll", identity, 1))
-    while not any(node.is_usable for node in world.nodes()):
+    while not any(node.is_ready for node in world.nodes()):
         polling.go()
     polling.go(crash_before)
     [node] = world.nodes()
@@ -761,9 +762,9 @@ def test_a_busy_cluster_is_read_once_for_all_that_are_unmet(monkeypatch: pytest.
         return nodes(*given)
 
     monkeypatch.setattr(world.repository, "nodes", counted)
-    heal_unmet(world.store, world.workflows, CLUSTER)
+    reconcile_unsatisfied(world.store, world.workflows, CLUSTER)
     assert reads == 1
     monkeypatch.undo()
     world.release("big")
-    heal_unmet(world.store, world.workflows, CLUSTER)
+    reconcile_unsatisfied(world.store, world.workflows, CLUSTER)
     assert all(size(world.held(f"small-{number}")) == 1 for number in range(10))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from paddock.model.identity import new_operation_id
-from paddock.service import node_plan
+from paddock.nodes import plan as node_plan
 from tests.fakes.api import handle, serve
 from tests.fakes.world import CLUSTER, World
 
@@ -93,7 +93,7 @@ def test_every_event_file_is_replayed() -> None:
         "authorizer",
         "instance_events",
         "reconcile",
-        "reconcile_part",
+        "reconcile_work_item",
     }
     assert {str(path.relative_to(EVENTS).with_suffix("")) for path in EVENTS.rglob("*.json")} == replayed
 
@@ -110,8 +110,8 @@ def test_the_authorizer_lets_the_local_user_use_every_route_of_the_stage() -> No
 @pytest.mark.usefixtures("world")
 def test_the_schedule_runs_the_reconciler() -> None:
     replay("api/put_cluster", "api.put_cluster")
-    assert replay("reconcile", "schedule.reconcile") == {"parts": 1}
-    answer = replay("reconcile_part", "schedule.reconcile_part")
+    assert replay("reconcile", "schedule.reconcile") == {"work_items": 1}
+    answer = replay("reconcile_work_item", "schedule.reconcile_work_item")
     assert (answer["seen"], answer["failed"]) == (0, 0)
 
 

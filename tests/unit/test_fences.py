@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from paddock.clusters.write import delete_cluster
 from paddock.errors import DuplicateRequest, InsufficientNodes, NotFound
 from paddock.model.node import NodeStatus
 from paddock.model.node_lifecycle import failed, given_back
 from paddock.model.operation import Action, Operation
+from paddock.nodes.read import list_nodes
+from paddock.operations.read import find_operation
 from paddock.ports.repository import Put
-from paddock.service.claims import Change, commit_change
-from paddock.service.clusters import delete_cluster
-from paddock.service.operations import find_operation
-from paddock.service.read_nodes import list_nodes
-from paddock.service.settling import forget_failed
-from paddock.service.store import ATTEMPTS
+from paddock.store.release import forget_failed
+from paddock.store.store import ATTEMPTS
+from paddock.virtual_clusters.claims import Change, commit_change
 from tests.fakes import invariants
 from tests.fakes.actors import Actor, crash_before
 from tests.fakes.transactions import make_transactions_small
@@ -204,7 +204,7 @@ def test_a_launch_that_sleeps_until_its_operation_has_ended_gives_no_node_an_ins
     while not world.alive():
         task.go()
     task.finish()
-    assert not any(node.instance_id or node.counted for node in world.nodes())
+    assert not any(node.instance_id or node.uses_limits for node in world.nodes())
     world.clock.advance(HOURS)
     world.settle()
     assert world.alive() == set()
@@ -245,7 +245,7 @@ def test_a_launch_that_sleeps_gives_nothing_to_a_node_that_another_operation_lau
     world.reconcile()
     again, _ = world.manage(Action.START, names=["ondemand-1", "ondemand-2"])
     task.finish()
-    assert [(node.launcher, node.counted, node.instance_id) for node in world.nodes()] == [
+    assert [(node.launching_operation_id, node.uses_limits, node.instance_id) for node in world.nodes()] == [
         (again.id, True, "")
     ] * 2
     world.drive(again)
@@ -499,9 +499,9 @@ def test_a_late_task_of_the_predecessor_writes_nothing_into_its_successor(task: 
 
 def test_a_virtual_cluster_of_a_deleted_cluster_takes_nothing_from_its_successor() -> None:
     world = World()
-    unmet = replace(world.claim("a"), replica_sets={"4c8g": 2}, provision=True)
+    unsatisfied = replace(world.claim("a"), replica_sets={"4c8g": 2}, provision=True)
     again(world)
-    world.store.commit(Put(unmet, was=world.held("a")))
+    world.store.commit(Put(unsatisfied, was=world.held("a")))
     world.ready(1)
     for _ in range(30):
         world.clock.advance(60)
@@ -624,8 +624,8 @@ def test_what_was_written_before_gets_nothing_of_what_bears_the_name_later() -> 
     world = World()
     world.drive(world.create(1, request_id="r")[0])
     world.drive(world.terminate(names=["ondemand-1"])[0])
-    unmet = replace(world.claim("a"), replica_sets={"4c8g": 2}, provision=True)
-    world.store.commit(Put(unmet, was=world.held("a")))
+    unsatisfied = replace(world.claim("a"), replica_sets={"4c8g": 2}, provision=True)
+    world.store.commit(Put(unsatisfied, was=world.held("a")))
     as_written_before(world)
     again(world)
     world.ready(2)

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from paddock.model.requests import ClusterWrite
+from paddock.requests.bodies import ClusterWrite
 from tests.generated import MODELS
 from tests.pages import DOCS
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.model.filters import (
+from paddock.requests.filters import (
     MAX_COMPARISONS,
     MAX_FILTER_DEPTH,
     MAX_FILTER_LENGTH,
@@ -24,7 +24,7 @@ from paddock.model.filters import (
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from paddock.model.filters import Condition
+    from paddock.requests.filters import Predicate
 
 NODE: dict[str, Any] = {
     "Name": "ondemand-1",
@@ -222,7 +222,7 @@ comparisons = st.one_of(
     st.builds(Equals, attributes, values, st.booleans()),
     st.builds(OneOf, attributes, st.lists(values, min_size=1, max_size=4).map(tuple)),
 )
-conditions: st.SearchStrategy[Condition] = st.recursive(
+conditions: st.SearchStrategy[Predicate] = st.recursive(
     comparisons,
     lambda inner: st.builds(
         lambda kind, parts: kind(tuple(parts)),
@@ -235,16 +235,16 @@ nodes = st.dictionaries(attributes, values)
 
 
 @given(conditions)
-def test_what_is_written_down_is_read_as_the_same(condition: Condition) -> None:
+def test_what_is_written_down_is_read_as_the_same(condition: Predicate) -> None:
     # By repr, since 1 == 1.0 == True. What was written without need of parentheses is read without them.
     assert repr(parse_filter(str(condition))) == repr(condition)
 
 
 @given(conditions, nodes)
 def test_a_filter_means_what_the_same_words_mean_in_python(
-    condition: Condition, node: dict[str, Any]
+    condition: Predicate, node: dict[str, Any]
 ) -> None:
-    def meaning(one: Condition) -> bool:
+    def meaning(one: Predicate) -> bool:
         match one:
             case Equals(name, value, negated):
                 return (name in node and json_equal(node[name], value)) != negated
@@ -267,7 +267,7 @@ def test_a_filter_means_what_the_same_words_mean_in_python(
 
 @given(st.lists(comparisons, min_size=1, max_size=6), st.lists(st.booleans(), min_size=5, max_size=5), nodes)
 def test_without_parentheses_a_filter_is_alternatives_of_requirements(
-    parts: list[Condition], ors: list[bool], node: dict[str, Any]
+    parts: list[Predicate], ors: list[bool], node: dict[str, Any]
 ) -> None:
     text, groups = str(parts[0]), [[parts[0]]]
     for part, is_or in zip(parts[1:], ors, strict=False):
@@ -323,7 +323,7 @@ def test_any_text_of_a_filters_parts_is_a_filter_or_refused(text: str) -> None:
 
 @given(conditions, st.data())
 def test_a_filter_with_one_character_changed_is_a_filter_or_refused(
-    condition: Condition, data: st.DataObject
+    condition: Predicate, data: st.DataObject
 ) -> None:
     text = str(condition)
     at = data.draw(st.integers(0, len(text)))

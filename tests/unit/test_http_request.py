@@ -10,13 +10,13 @@ import pytest
 
 from paddock.errors import InvalidRequest, MalformedBody, PaddockError
 from paddock.http.request import Request, parse_json
-from paddock.model.requests import NodeCreationRequest, ScaleRequest, VirtualClusterWrite
+from paddock.requests.bodies import NodeCreationRequest, ScaleRequest, VirtualClusterWrite
 from tests.fakes.world import World
 
 BODY = '{"virtualClusterId":"Grüße"}'
 
 
-def wish(**event: Any) -> VirtualClusterWrite:
+def desired(**event: Any) -> VirtualClusterWrite:
     return Request(event).body(VirtualClusterWrite)
 
 
@@ -32,7 +32,7 @@ def test_a_body_is_json_whatever_its_content_type(content_type: str | None, *, e
     text = '{"virtualClusterId":"vc"}'
     body = base64.b64encode(text.encode()).decode() if encoded else text
     headers = {"Content-Type": content_type} if content_type is not None else None
-    found = wish(body=body, isBase64Encoded=encoded, headers=headers)
+    found = desired(body=body, isBase64Encoded=encoded, headers=headers)
     assert found.virtual_cluster_id == "vc"
 
 
@@ -65,7 +65,7 @@ def test_a_body_is_json_whatever_its_content_type(content_type: str | None, *, e
 )
 def test_what_is_no_json_is_malformed(body: str | None, *, encoded: bool) -> None:
     with pytest.raises(MalformedBody) as error:
-        wish(body=body, isBase64Encoded=encoded)
+        desired(body=body, isBase64Encoded=encoded)
     assert 0 < len(error.value.message) < 300
 
 

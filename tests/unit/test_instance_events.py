@@ -10,8 +10,9 @@ import pytest
 
 from paddock.errors import ComputeThrottled, StoreThrottled
 from paddock.model.node import NodeStatus
-from paddock.model.operation import SECOND_NS, Action, OperationState
-from paddock.reconcile.instance_events import NOTICE_NS
+from paddock.model.operation import Action, OperationState
+from paddock.model.time import SECOND_NS
+from paddock.reconcile.events import NOTICE_NS
 from schedule.instance_events import handler
 from tests.fakes import invariants
 from tests.fakes.api import Context, serve
@@ -230,7 +231,7 @@ def test_what_cannot_be_looked_after_comes_again_and_stops_no_others(
     read = world.repository.operation
 
     def fail(operation_id: str) -> Operation | None:
-        if operation_id == broken.operation_id:
+        if operation_id == broken.created_by:
             raise ValueError("a record that cannot be read")
         return read(operation_id)
 
@@ -256,12 +257,12 @@ def test_a_batch_heals_each_cluster_once_however_many_operations_launched_its_in
     for instance_id in gone:
         world.ec2.end(instance_id)
     world.clock.advance(ENDED)
-    asked, unmet = Counter[str](), world.repository.unmet_virtual_clusters
+    asked, unsatisfied = Counter[str](), world.repository.unsatisfied_virtual_clusters
 
     def count() -> Sequence[str]:
         asked["unmet"] += 1
-        return unmet()
+        return unsatisfied()
 
-    monkeypatch.setattr(world.repository, "unmet_virtual_clusters", count)
+    monkeypatch.setattr(world.repository, "unsatisfied_virtual_clusters", count)
     assert world.hear(*gone) == len(gone)
     assert asked["unmet"] == 1

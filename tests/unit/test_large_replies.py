@@ -13,14 +13,15 @@ import pytest
 
 from paddock import bootstrap
 from paddock.adapters.dynamodb import keys
+from paddock.clusters.usage import MAX_ENTRIES, ClusterUsage
 from paddock.http.reply import Reply
 from paddock.http.views.usage import usage_view
 from paddock.model.base import MAX_NODES
 from paddock.model.identity import new_operation_id, node_id
 from paddock.model.node import NodeStatus
-from paddock.model.usage import HOUR_NS, UsageInterval, add_nodes, sum_by_machine
+from paddock.model.time import HOUR_NS
+from paddock.model.usage import UsageInterval, add_nodes, sum_by_machine
 from paddock.model.virtual_cluster import NodeInstance, VirtualCluster
-from paddock.service.usage import MAX_ENTRIES, ClusterUsage
 from paddock.settings import Settings
 from tests.fakes.api import Context
 from tests.fakes.clock import START

@@ -71,7 +71,7 @@ def test_a_reimaged_node_s_new_machine_is_known_and_its_old_one_is_not(world: Wo
 
 def test_a_machine_is_known_for_longer_than_its_operation(world: World) -> None:
     [node] = world.ready(1, array="a")
-    world.forget(world.operation(node.operation_id))
+    world.forget(world.operation(node.created_by))
     assert me(node.instance_id)[1]["NodeId"] == node.id
 
 

@@ -16,16 +16,17 @@ import pytest
 from paddock import bootstrap
 from paddock.errors import Busy
 from paddock.model.node_lifecycle import claimed_for, failed
-from paddock.model.operation import DEADLINE_NS, SECOND_NS
+from paddock.model.operation import DEADLINE_NS
+from paddock.model.time import SECOND_NS
 from paddock.observability import Metric, count, logger, observed
 from paddock.ports.repository import Put, WriteConflictError
-from paddock.reconcile.expire import STUCK_AFTER_NS
+from paddock.reconcile.expiration import STUCK_AFTER_NS
 from paddock.reconcile.run import Report
 from paddock.tasks import task
-from schedule.reconcile_part import METRICS
+from schedule.reconcile_work_item import METRICS
 from tests.fakes.api import Context
 from tests.fakes.dynamodb import FakeDynamoDb
-from tests.fakes.parts import FakeParts
+from tests.fakes.work_queue import FakeWorkQueue
 from tests.fakes.world import CLUSTER, REGION, World, nodearray
 from tests.unit.test_events import event
 
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
-    from paddock.service.steps.outcome import Outcome
+    from paddock.workflow.outcome import Outcome
 
 ROOT = Path(__file__).parents[2]
 STUCK_SECONDS = (DEADLINE_NS + STUCK_AFTER_NS) / SECOND_NS
@@ -83,11 +84,11 @@ class Watched:
 
     def reconcile(self) -> None:
         """One whole run, with its parts one after another."""
-        parts = FakeParts()
-        self.monkeypatch.setattr(bootstrap, "parts", lambda: parts)
+        queue = FakeWorkQueue()
+        self.monkeypatch.setattr(bootstrap, "work_queue", lambda: queue)
         self.call("schedule.reconcile", event("reconcile"))
-        for part in parts.take():
-            self.call("schedule.reconcile_part", {"Records": [{"body": json.dumps(asdict(part))}]})
+        for item in queue.take():
+            self.call("schedule.reconcile_work_item", {"Records": [{"body": json.dumps(asdict(item))}]})
 
     def emitted(self) -> dict[str, list[tuple[dict[str, str], str, float]]]:
         """By metric: the dimensions, the unit, and the sum of each line's values."""

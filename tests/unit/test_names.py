@@ -27,12 +27,12 @@ def test_a_set_of_names_is_written_and_read_back_the_same(names: list[str]) -> N
 
 
 @given(st.lists(NAMES), st.lists(NAMES))
-def test_a_name_that_is_freed_is_gone_and_no_other(names: list[str], freed: list[str]) -> None:
+def test_a_name_that_is_freed_is_gone_and_no_other(names: list[str], released_nodes: list[str]) -> None:
     one = NameSet(names)
-    for name in freed:
+    for name in released_nodes:
         one.discard(name)
-    assert sorted(one) == sorted(set(names) - set(freed))
-    assert one.to_document() == NameSet(set(names) - set(freed)).to_document()
+    assert sorted(one) == sorted(set(names) - set(released_nodes))
+    assert one.to_document() == NameSet(set(names) - set(released_nodes)).to_document()
 
 
 @given(st.lists(NAMES), FORMATS, st.integers(0, 100_000_000), st.integers(0, 20))

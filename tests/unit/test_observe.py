@@ -10,7 +10,8 @@ import pytest
 from paddock.model.identity import node_id
 from paddock.model.node import Node, NodeStatus, TargetState
 from paddock.model.node_observation import STOPPED_GRACE_NS, UNSEEN_GRACE_NS
-from paddock.model.operation import DEADLINE_NS, SECOND_NS, Action, OperationState
+from paddock.model.operation import DEADLINE_NS, Action, OperationState
+from paddock.model.time import SECOND_NS
 from paddock.ports.compute import LaunchRequest
 from paddock.ports.repository import Put
 from paddock.reconcile.run import Report
@@ -351,7 +352,7 @@ def test_ten_thousand_nodes_are_ten_pages() -> None:
     request = LaunchRequest(
         client_token="many",  # noqa: S106 - no password
         cluster=CLUSTER,
-        operation_id=first.operation_id,
+        operation_id=first.created_by,
         count=9_999,
         instance_type="c7i.xlarge",
         launch_template_id="lt-0123456789abcdef0",
@@ -360,7 +361,7 @@ def test_ten_thousand_nodes_are_ten_pages() -> None:
     )
     launched = world.compute.launch(request).instance_ids
     nodes = [
-        replace(first, id=node_id(first.operation_id, index), name=f"n{index}", instance_id=instance_id)
+        replace(first, id=node_id(first.created_by, index), name=f"n{index}", instance_id=instance_id)
         for index, instance_id in enumerate(launched, start=2)
     ]
     world.plant(*nodes)
@@ -424,7 +425,7 @@ def test_an_instance_that_a_reimage_could_not_end_is_looked_after(told: bool) ->
     ending, _ = world.terminate(ids=[node.id])
     world.drive(ending)
     world.drive_all()
-    assert (only(world).status, only(world).counted) == (NodeStatus.FAILED, True)
+    assert (only(world).status, only(world).uses_limits) == (NodeStatus.FAILED, True)
     world.ec2.end(node.instance_id)
     world.clock.advance(ENDED)
     if told:
@@ -488,7 +489,7 @@ def test_a_node_that_nothing_launches_any_more_has_failed_and_counts_no_more() -
     world.compute.terminate([node.instance_id])
     world.clock.advance(DEADLINE_NS / SECOND_NS)
     assert world.reconcile().noticed == 1
-    assert (only(world).status, only(world).counted) == (NodeStatus.FAILED, False)
+    assert (only(world).status, only(world).uses_limits) == (NodeStatus.FAILED, False)
     assert invariants.at_rest(world) == []
     assert world.create(1)[1][0].count == 1
 

@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from paddock.clusters.write import delete_cluster
 from paddock.model.identity import new_operation_id
 from paddock.model.node import NodeStatus
 from paddock.model.node_observation import UNSEEN_GRACE_NS
-from paddock.model.operation import SECOND_NS, Action
+from paddock.model.operation import Action
+from paddock.model.time import SECOND_NS
 from paddock.ports.compute import LaunchRequest
-from paddock.reconcile.orphans import ORPHAN_GRACE_NS
+from paddock.reconcile.garbage_collection import ORPHAN_GRACE_NS
 from paddock.reconcile.run import Report
-from paddock.service.clusters import delete_cluster
 from tests.fakes import invariants
 from tests.fakes.ec2 import ANSWER_LOST
 from tests.fakes.world import CLUSTER, World

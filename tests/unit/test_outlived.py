@@ -32,7 +32,7 @@ def test_what_ec2_would_not_hear_of_for_half_an_hour_is_ended_when_it_does(code:
     world.reconcile()
     world.drive_all()
     [node] = world.nodes()
-    assert (node.status, node.counted, len(world.alive())) == (NodeStatus.FAILED, True, 1)
+    assert (node.status, node.uses_limits, len(world.alive())) == (NodeStatus.FAILED, True, 1)
     pass_minutes(world, 2)
     world.ec2.reset_faults()
     pass_minutes(world, 2)

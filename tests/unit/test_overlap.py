@@ -10,8 +10,8 @@ import pytest
 from paddock.model.node import NodeStatus, TargetState
 from paddock.model.node_goals import goal_of, is_at_goal
 from paddock.model.operation import ENDING, Action, OperationState
-from paddock.service.manage_nodes import retry_failed
-from paddock.service.steps.outcome import Next
+from paddock.nodes.manage import retry_failed
+from paddock.workflow.outcome import Next
 from tests.fakes import invariants
 from tests.fakes.world import CLUSTER, World, nodearray
 
@@ -177,7 +177,7 @@ def test_so_it_is_where_a_request_died_before_it_had_taken_hold_of_the_node(
         for action, name in ((first, "first"), (second, "second")):
             with monkeypatch.context() as patch:
                 if name == late:
-                    patch.setattr("paddock.service.manage_nodes.REQUEST_NS", 0)
+                    patch.setattr("paddock.nodes.manage.REQUEST_NS", 0)
                 operation, _ = world.manage(action, names=["ondemand-1"])
             runs.append(Run(world, operation))
         run_in_turns(world, runs)
@@ -188,7 +188,7 @@ def test_so_it_is_where_a_request_died_before_it_had_taken_hold_of_the_node(
             for one in asked[-2:]:
                 if one.total and one.state is SUCCEEDED and one.action in (Action.REIMAGE, *ENDING):
                     assert is_at_goal(node, one) or node.managed_at > one.start_time, about
-                    assert node.launched_at >= one.start_time or not node.is_usable, about
+                    assert node.launched_at >= one.start_time or not node.is_ready, about
         world.drive_all()
         assert invariants.at_rest(world) == [], about
 
@@ -307,9 +307,9 @@ def test_of_two_operations_whose_instance_will_not_end_neither_has_succeeded_and
     elif after.total:
         assert (before.state, after.state) == (FAILED, FAILED)
     [left] = world.nodes()
-    is_to_end = left.target_state is TargetState.TERMINATED
-    assert left.status is (NodeStatus.FAILED if is_to_end else NodeStatus.READY)
-    assert left.managed_by == (after if after.total else before).id
+    is_terminating = left.target_state is TargetState.TERMINATED
+    assert left.status is (NodeStatus.FAILED if is_terminating else NodeStatus.READY)
+    assert left.managing_operation_id == (after if after.total else before).id
     world.ec2.reset_faults()
     world.ec2.protect(node.instance_id, protected=False)
     world.settle()

@@ -9,12 +9,12 @@ import pytest
 from botocore.exceptions import ClientError
 
 from paddock.adapters.ec2 import group_name
+from paddock.clusters.write import delete_cluster
 from paddock.errors import NodesInUse
 from paddock.model.operation import Action, OperationState
+from paddock.nodes.placement_groups import GROUPS_PER_RUN, cloud_placement_group, delete_empty_groups
 from paddock.ports.compute import LaunchRequest
 from paddock.reconcile.run import Report
-from paddock.service.clusters import delete_cluster
-from paddock.service.placement_groups import GROUPS_PER_RUN, cloud_placement_group, delete_empty_groups
 from tests.fakes import invariants
 from tests.fakes.compute import DEPLOYMENT
 from tests.fakes.ec2 import ANSWER_LOST

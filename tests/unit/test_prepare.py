@@ -39,7 +39,7 @@ def unpack(environment: Path, folder: str, *files: str) -> None:
 
 def test_an_environment_without_pip_is_not_usable(tmp_path: Path) -> None:
     without_pip(tmp_path / ".venv")
-    assert not prepare.is_usable(tmp_path / ".venv")
+    assert not prepare.is_ready(tmp_path / ".venv")
 
 
 @pytest.mark.parametrize("folder", ["one-1.dist-info", "pip-1.dist-info"])
@@ -51,7 +51,7 @@ def test_an_environment_with_a_package_that_was_not_unpacked_to_its_end_is_not_u
     [library] = (tmp_path / ".venv").glob("lib/python3*/site-packages")
     (library / "pip.py").write_text("")
     unpack(tmp_path / ".venv", folder, "METADATA")
-    assert not prepare.is_usable(tmp_path / ".venv")
+    assert not prepare.is_ready(tmp_path / ".venv")
 
 
 def test_an_environment_that_is_only_linked_is_not_removed(
@@ -66,14 +66,14 @@ def test_an_environment_that_is_only_linked_is_not_removed(
     monkeypatch.setattr(prepare, "make", with_a_module_named_pip)
     monkeypatch.setattr(prepare, "install", lambda *_: None)
     prepare.prepare(folder)
-    assert prepare.is_usable(folder / ".venv")
+    assert prepare.is_ready(folder / ".venv")
     assert not (folder / ".venv").is_symlink()
     assert (elsewhere / "pyvenv.cfg").exists()
 
 
 def test_an_environment_of_this_python_is_usable(tmp_path: Path) -> None:
     with_a_module_named_pip(tmp_path / ".venv")
-    assert prepare.is_usable(tmp_path / ".venv")
+    assert prepare.is_ready(tmp_path / ".venv")
 
 
 def test_an_environment_of_another_python_is_not_usable(
@@ -81,7 +81,7 @@ def test_an_environment_of_another_python_is_not_usable(
 ) -> None:
     with_a_module_named_pip(tmp_path / ".venv")
     monkeypatch.setattr(sys, "version", "3.99.0")
-    assert not prepare.is_usable(tmp_path / ".venv")
+    assert not prepare.is_ready(tmp_path / ".venv")
 
 
 @pytest.mark.parametrize("is_there", [False, True], ids=["no environment", "half an environment"])
@@ -96,7 +96,7 @@ def test_what_is_missing_or_half_made_is_made_again(
     monkeypatch.setattr(prepare, "make", with_a_module_named_pip)
     monkeypatch.setattr(prepare, "install", lambda *_: None)
     prepare.prepare(tmp_path)
-    assert prepare.is_usable(environment)
+    assert prepare.is_ready(environment)
     assert not (environment / "left-over").exists()
 
 

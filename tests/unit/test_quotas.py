@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from paddock.model.operation import SECOND_NS
+from paddock.model.time import SECOND_NS
 from paddock.reconcile.quotas import QUOTAS_AGE_NS
 from paddock.reconcile.run import Report
 from tests.fakes.world import World

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from paddock.clusters.write import delete_cluster
 from paddock.errors import (
     Busy,
     DuplicateRequest,
@@ -23,8 +24,7 @@ from paddock.model.node import Node, NodeStatus
 from paddock.model.node_lifecycle import claimed_for
 from paddock.ports.repository import Put
 from paddock.reconcile.claims import release_stale_claims
-from paddock.service.clusters import delete_cluster
-from paddock.service.store import ATTEMPTS
+from paddock.store.store import ATTEMPTS
 from tests.fakes import invariants
 from tests.fakes.actors import Actor, crash_before
 from tests.fakes.transactions import make_transactions_small
@@ -259,7 +259,7 @@ def test_nodes_that_die_while_they_are_claimed_are_not_handed_out(
 
     for world, _, broken in meet_anywhere(partial(five_ready, held), write, end):
         assert broken == []
-        assert all(node.is_usable for node in world.nodes() if node.virtual_cluster)
+        assert all(node.is_ready for node in world.nodes() if node.virtual_cluster)
 
 
 def test_a_claim_is_not_taken_for_stale_while_its_writer_may_live(monkeypatch: pytest.MonkeyPatch) -> None:

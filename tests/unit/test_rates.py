@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.model.node import NodeStatus
-from paddock.model.operation import DEADLINE_NS, SECOND_NS, Action, Operation, OperationState, deadline_of
+from paddock.model.operation import DEADLINE_NS, Action, Operation, OperationState, deadline_of
 from paddock.model.pace import DEFAULT_RATES, Bucket, Pace, Rate
+from paddock.model.time import SECOND_NS
 from paddock.ports.repository import Put, WriteConflictError
-from paddock.service.pacing import seconds_until, take
-from paddock.service.steps.outcome import Next
+from paddock.workflow.outcome import Next
+from paddock.workflow.pacing import seconds_until, take
 from tests.bench.scale import Account
 from tests.fakes.clock import START
 from tests.fakes.world import World
@@ -124,7 +125,7 @@ def test_an_account_in_which_nothing_is_launched_any_more_ends_the_operation_in_
     [operation] = run.operations
     assert operation.state is OperationState.FAILED
     assert run.seconds < (DEADLINE_NS / SECOND_NS) + 5 * MINUTE
-    assert {node.counted for node in account.world.nodes()} == {False}
+    assert {node.uses_limits for node in account.world.nodes()} == {False}
 
 
 def test_what_is_placed_together_is_launched_in_one_call() -> None:
@@ -271,7 +272,7 @@ def in_turns(world: World) -> Operation:
     """A create of which a part has come up, and the rest waits for its turns; it noted how far it is."""
     operation, _ = world.create(PAST_THE_BURST)
     task, polls = "launch", 0
-    while not (current := world.operation(operation.id)).settled_to:
+    while not (current := world.operation(operation.id)).resolved_to:
         assert current.launched_to < PAST_THE_BURST
         following, seconds = world.step(task, operation.id, polls)
         world.clock.advance(seconds)
@@ -282,8 +283,8 @@ def in_turns(world: World) -> Operation:
 def test_what_came_up_is_not_looked_at_again() -> None:
     world = World()
     operation = in_turns(world)
-    assert 0 < operation.settled_to <= operation.launched_to < PAST_THE_BURST
-    assert {node.status for node in world.nodes()[: operation.settled_to]} == {NodeStatus.READY}
+    assert 0 < operation.resolved_to <= operation.launched_to < PAST_THE_BURST
+    assert {node.status for node in world.nodes()[: operation.resolved_to]} == {NodeStatus.READY}
     ended = world.drive(operation, "poll")
     assert (ended.state, ended.succeeded) == (OperationState.SUCCEEDED, PAST_THE_BURST)
 
@@ -298,7 +299,7 @@ def test_a_node_that_takes_long_is_looked_at_until_it_has_come_up() -> None:
     assert ended.state is OperationState.SUCCEEDED
     [node] = world.repository.nodes_by_id(slow.cluster, [slow.id])
     assert node.status is NodeStatus.READY
-    assert ended.settled_to < 121
+    assert ended.resolved_to < 121
 
 
 def test_a_create_waits_for_a_node_that_another_operation_brings_up_again() -> None:

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from paddock.clusters.status import cluster_status
 from paddock.errors import InvalidRequest, NotFound
-from paddock.service.cluster_status import cluster_status
-from paddock.service.operations import find_operation, get_operation
-from paddock.service.read_nodes import list_nodes, page_of_nodes
-from paddock.service.virtual_clusters import list_virtual_clusters
+from paddock.nodes.read import list_nodes, page_of_nodes
+from paddock.operations.read import find_operation, get_operation
+from paddock.virtual_clusters.write import list_virtual_clusters
 from tests.fakes.world import CLUSTER, World, nodearray
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def test_pages_hold_each_node_once_whatever_was_asked_for(query: str, limit: int
     world = World()
     other, _ = world.create(2)
     created, _ = world.create(5, request_id="r")
-    ended, _ = world.terminate(ids=[node.id for node in world.nodes() if node.operation_id == created.id])
+    ended, _ = world.terminate(ids=[node.id for node in world.nodes() if node.created_by == created.id])
     asked, expected = {
         "": ({}, 7),
         "operation": ({"operation_id": created.id}, 5),

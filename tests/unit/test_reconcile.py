@@ -9,9 +9,10 @@ import pytest
 
 from paddock.errors import WorkflowsUnavailable
 from paddock.model.node_observation import UNSEEN_GRACE_NS
-from paddock.model.operation import DEADLINE_NS, SECOND_NS, OperationState
+from paddock.model.operation import DEADLINE_NS, OperationState
+from paddock.model.time import SECOND_NS
 from paddock.ports.repository import Put, WriteConflictError
-from paddock.reconcile.expire import WORKFLOW_GRACE_NS
+from paddock.reconcile.expiration import WORKFLOW_GRACE_NS
 from paddock.reconcile.resume import REQUEST_GRACE_NS, resume
 from paddock.reconcile.run import Report
 from tests.fakes import invariants

@@ -13,7 +13,8 @@ from paddock.http.request import Request
 from paddock.model.base import MAX_REVISION
 from paddock.model.desired import DesiredNodes, NodeAttributes
 from paddock.model.node import ShutdownPolicy
-from paddock.model.requests import (
+from paddock.model.virtual_cluster import AllocationMode
+from paddock.requests.bodies import (
     ClusterWrite,
     NodeCreationRequest,
     NodeManagementRequest,
@@ -22,7 +23,6 @@ from paddock.model.requests import (
     is_request_id,
     is_virtual_cluster_id,
 )
-from paddock.model.virtual_cluster import AllocationMode
 from tests.fakes.world import bucket, nodearray
 
 if TYPE_CHECKING:

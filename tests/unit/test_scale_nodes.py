@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from paddock.errors import DuplicateRequest, NotFound
 from paddock.model.operation import OperationState
-from paddock.model.requests import ScaleRequest
-from paddock.service.scale_nodes import scale_nodes
+from paddock.nodes.scale import scale_nodes
+from paddock.requests.bodies import ScaleRequest
 from tests.fakes import invariants
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
 
 if TYPE_CHECKING:
     from paddock.model.operation import Operation
-    from paddock.service.node_plan import Added
+    from paddock.nodes.plan import Added
 
 SMALL, LARGE = "c7i-large", "c7i-4xlarge"
 
@@ -185,25 +185,25 @@ def test_whoever_scales_at_the_same_time_never_exceeds_the_total() -> None:
     small=st.integers(0, 6),
     large=st.integers(0, 6),
     before=st.lists(st.tuples(st.sampled_from([SMALL, LARGE]), st.integers(0, 3)), max_size=3),
-    wish=st.one_of(
+    desired=st.one_of(
         st.builds(dict, totalNodeCount=st.integers(0, 30)),
         st.builds(dict, totalCoreCount=st.integers(0, 200)),
     ),
 )
 def test_a_total_is_reached_with_no_node_too_many_or_the_message_says_why_not(
-    small: int, large: int, before: list[tuple[str, int]], wish: dict[str, int]
+    small: int, large: int, before: list[tuple[str, int]], desired: dict[str, int]
 ) -> None:
     world = two_sizes(small, large)
     for machine, count in before:
         world.create(count, definition={"machineType": machine})
     old = {node.id for node in world.nodes()}
-    body: dict[str, Any] = {**wish}
+    body: dict[str, Any] = {**desired}
     _, added = scale(world, **body)
     fresh = [node for node in world.nodes() if node.id not in old]
-    weights = [1 if "totalNodeCount" in wish else node.spec.vcpu_count for node in world.nodes()]
-    [total] = wish.values()
+    weights = [1 if "totalNodeCount" in desired else node.spec.vcpu_count for node in world.nodes()]
+    [total] = desired.values()
     assert added.count == len(fresh)
     if fresh:
-        last = 1 if "totalNodeCount" in wish else fresh[-1].spec.vcpu_count
+        last = 1 if "totalNodeCount" in desired else fresh[-1].spec.vcpu_count
         assert sum(weights) - last < total
     assert (sum(weights) >= total) is (not added.message)

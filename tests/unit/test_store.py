@@ -12,14 +12,14 @@ from paddock.model.cluster import Cluster
 from paddock.model.identity import new_operation_id, next_revision, node_id
 from paddock.model.ledger import Ledger
 from paddock.model.node_lifecycle import failed, unclaimed
-from paddock.model.operation import Request
+from paddock.model.operation import UsedRequestId
 from paddock.model.pace import Pace
 from paddock.model.quotas import Quotas
-from paddock.model.requests import ClusterWrite
 from paddock.model.usage import UsageInterval
 from paddock.model.virtual_cluster import VirtualCluster, VirtualClusterChange, change_between
 from paddock.ports.repository import MAX_TRANSACTION_BYTES, Check, Delete, Put, Record, WriteConflictError
-from paddock.service.store import ATTEMPTS, Store
+from paddock.requests.bodies import ClusterWrite
+from paddock.store.store import ATTEMPTS, Store
 from tests.fakes.clock import START, ManualClock
 from tests.fakes.repository import FakeRepository
 from tests.fakes.world import CLUSTER, World, nodearray
@@ -65,7 +65,7 @@ def operation() -> Operation:
 
 def nodes(count: int, **attributes: Any) -> list[Node]:
     [first, *_] = replace(operation(), revision=0).planned_nodes()
-    prefix = first.operation_id
+    prefix = first.created_by
     return [replace(first, id=node_id(prefix, index + 1), attributes=attributes) for index in range(count)]
 
 
@@ -81,7 +81,7 @@ def record(kind: type[Record]) -> Record:
         replace(operation(), revision=0),
         Pace(),
         Quotas(asked_at=1),
-        Request(request_id="r", cluster=CLUSTER, operation_id=new_operation_id(START)),
+        UsedRequestId(request_id="r", cluster=CLUSTER, operation_id=new_operation_id(START)),
         UsageInterval(
             cluster=CLUSTER,
             node_id=node.id,

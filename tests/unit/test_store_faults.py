@@ -22,8 +22,8 @@ from paddock.adapters.dynamodb.repository import DynamoDbRepository
 from paddock.errors import StoreThrottled, StoreUnavailable
 from paddock.model.quotas import Quotas
 from paddock.ports.repository import Put, WriteConflictError
-from paddock.service.recording import record_missing_nodes
-from paddock.service.store import Store
+from paddock.store.operations import record_missing_nodes
+from paddock.store.store import Store
 from tests.fakes.dynamodb import FakeDynamoDb
 from tests.fakes.world import World
 

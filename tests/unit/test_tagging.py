@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from paddock.model.node import NodeStatus
-from paddock.model.operation import SECOND_NS, Action, OperationState
-from paddock.service.tagging import TAGS_PER_POLL, TAGS_PER_RUN
+from paddock.model.operation import Action, OperationState
+from paddock.model.time import SECOND_NS
+from paddock.nodes.tags import TAGS_PER_POLL, TAGS_PER_RUN
 from tests.fakes.compute import InProcessEc2
 from tests.fakes.world import UNLIMITED, World, nodearray
 

@@ -9,9 +9,9 @@ import pytest
 from paddock.errors import DuplicateRequest, NotFound
 from paddock.model.node import NodeStatus, TargetState
 from paddock.model.operation import Action, OperationState
-from paddock.model.requests import NodeManagementRequest
-from paddock.service.manage_nodes import NodeResult, manage_nodes
-from paddock.service.read_nodes import list_nodes
+from paddock.nodes.manage import NodeResult, manage_nodes
+from paddock.nodes.read import list_nodes
+from paddock.requests.bodies import NodeManagementRequest
 from tests.fakes import invariants
 from tests.fakes.world import CLUSTER, World
 
@@ -290,7 +290,7 @@ def test_what_a_request_has_no_time_to_mark_is_marked_by_the_workflow(
 ) -> None:
     world = World()
     world.ready(3)
-    monkeypatch.setattr("paddock.service.manage_nodes.REQUEST_NS", 0)
+    monkeypatch.setattr("paddock.nodes.manage.REQUEST_NS", 0)
     operation, results = world.terminate(names=["ondemand-1", "ondemand-2"])
     assert [one.error for one in results] == ["", ""]
     assert {node.status for node in world.nodes()} == {NodeStatus.READY}

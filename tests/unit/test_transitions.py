@@ -11,7 +11,7 @@ from paddock.model import node_lifecycle, operation
 from paddock.model.node import Node, NodeStatus, TargetState
 from paddock.model.operation import OperationState
 from paddock.ports.repository import Delete, Put, Write
-from paddock.service.store import TransitionError
+from paddock.store.store import TransitionError
 from tests.fakes.world import World
 
 TARGETS, NODE_CHANGES = node_lifecycle.TARGETS, node_lifecycle.TRANSITIONS

@@ -10,10 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from paddock.model.timeframe import Granularity, UsageQuery
+from paddock.model.time import DAY_NS, HOUR_NS
 from paddock.model.usage import (
-    DAY_NS,
-    HOUR_NS,
     Machine,
     Slot,
     UsageInterval,
@@ -23,6 +21,7 @@ from paddock.model.usage import (
     count_node_uses,
     sum_by_machine,
 )
+from paddock.requests.timeframe import Granularity, UsageQuery
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 NOW = "2025-06-15T10:20:30.123456Z"

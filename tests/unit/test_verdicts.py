@@ -10,7 +10,7 @@ import pytest
 from paddock.model.node import NodeStatus
 from paddock.model.node_lifecycle import failed, failing
 from paddock.ports.repository import Put
-from paddock.service.settling import write_verdicts
+from paddock.store.release import write_verdicts
 from tests.fakes import invariants
 from tests.fakes.world import CLUSTER, World
 

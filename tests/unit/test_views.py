@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from paddock.clusters.status import cluster_status
 from paddock.http.views.cluster import cluster_view, status_view
 from paddock.http.views.node import creation_view, management_view, node_list_view, node_view, operation_view
 from paddock.http.views.virtual_cluster import envelope, virtual_cluster_view, virtual_clusters_view
 from paddock.model.configuration import DEFAULT_CONFIGURATION
 from paddock.model.operation import Action
-from paddock.model.requests import ClusterWrite
-from paddock.service.cluster_status import cluster_status
-from paddock.service.read_nodes import page_of_nodes
+from paddock.nodes.read import page_of_nodes
+from paddock.requests.bodies import ClusterWrite
 from tests.fakes.world import CLUSTER, REGION, World, bucket, nodearray
 
 if TYPE_CHECKING:

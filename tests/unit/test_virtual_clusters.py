@@ -23,8 +23,8 @@ from paddock.errors import (
 from paddock.model.node import NodeStatus
 from paddock.model.node_lifecycle import failed
 from paddock.model.virtual_cluster import AllocationMode, VirtualCluster
-from paddock.service.settling import write_verdicts
-from paddock.service.virtual_clusters import get_virtual_cluster
+from paddock.store.release import write_verdicts
+from paddock.virtual_clusters.write import get_virtual_cluster
 from tests.fakes import invariants
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
 
@@ -91,10 +91,10 @@ def test_what_was_written_is_what_the_next_read_shows(world: World) -> None:
     assert invariants.at_rest(world) == []
 
 
-@pytest.mark.parametrize("wish", [{}, {"a": 0}, {"a": 0, "b": 0}, None], ids=str)
-def test_an_empty_virtual_cluster_is_legal(world: World, wish: dict[str, int] | None) -> None:
-    written = world.write({"virtualClusterId": "vc", "replicaSets": wish})
-    assert (written.node_instances, written.replica_sets) == ({}, wish or {})
+@pytest.mark.parametrize("desired", [{}, {"a": 0}, {"a": 0, "b": 0}, None], ids=str)
+def test_an_empty_virtual_cluster_is_legal(world: World, desired: dict[str, int] | None) -> None:
+    written = world.write({"virtualClusterId": "vc", "replicaSets": desired})
+    assert (written.node_instances, written.replica_sets) == ({}, desired or {})
     assert free(world) == 6
 
 
@@ -154,12 +154,12 @@ def test_an_update_on_any_other_revision_is_refused_and_told_the_current_one(
 
 
 @pytest.mark.parametrize(
-    "wish",
+    "desired",
     [{"replicaSets": {"none": 1}}, {"replicaSets": {"a": 99}}, {"cluster": "other"}, {"divisible": True}],
 )
-def test_the_revision_is_judged_before_anything_else(world: World, wish: dict[str, Any]) -> None:
+def test_the_revision_is_judged_before_anything_else(world: World, desired: dict[str, Any]) -> None:
     world.claim("vc", a=1)
-    unchanged(world, RevisionConflict, lambda: world.write({"virtualClusterId": "vc", **wish}, 1))
+    unchanged(world, RevisionConflict, lambda: world.write({"virtualClusterId": "vc", **desired}, 1))
 
 
 def test_an_update_that_changes_nothing_keeps_the_nodes_and_gives_a_new_revision(world: World) -> None:
@@ -267,10 +267,10 @@ def test_nodes_that_are_not_ready_do_not_count() -> None:
 @given(
     pool=st.tuples(st.integers(0, 14), st.integers(0, 14)),
     held=st.tuples(st.integers(0, 9), st.integers(0, 9)),
-    wish=st.dictionaries(st.sampled_from("ab"), st.integers(0, 30)),
+    desired=st.dictionaries(st.sampled_from("ab"), st.integers(0, 30)),
 )
 def test_what_is_recommended_succeeds_if_it_is_sent_back(
-    *, pool: tuple[int, int], held: tuple[int, int], wish: dict[str, int]
+    *, pool: tuple[int, int], held: tuple[int, int], desired: dict[str, int]
 ) -> None:
     world = make(*pool)
     revision, have = None, {}
@@ -278,15 +278,15 @@ def test_what_is_recommended_succeeds_if_it_is_sent_back(
         have[name] = count
         revision = write(world, revision, have).revision
     try:
-        write(world, revision, wish)
+        write(world, revision, desired)
     except InsufficientNodes as error:
         recommended = dict(error.replica_sets_to_recommend)
         assert write(world, revision, recommended).replica_sets == recommended
     assert invariants.at_rest(world) == []
 
 
-def write(world: World, expected: int | None, wish: dict[str, int]) -> VirtualCluster:
-    return world.write({"virtualClusterId": "vc", "replicaSets": wish, "provision": False}, expected)
+def write(world: World, expected: int | None, desired: dict[str, int]) -> VirtualCluster:
+    return world.write({"virtualClusterId": "vc", "replicaSets": desired, "provision": False}, expected)
 
 
 def test_any_number_of_nodes_changes_at_once() -> None:

@@ -36,9 +36,9 @@ from hypothesis.stateful import (
 from paddock.errors import PaddockError, RevisionConflict
 from paddock.model.operation import ENDING, Action
 from paddock.ports.repository import WriteConflictError
-from paddock.service.healing import heal
-from paddock.service.steps.outcome import Next
-from paddock.service.virtual_clusters import list_virtual_clusters
+from paddock.virtual_clusters.reconcile import reconcile_virtual_cluster
+from paddock.virtual_clusters.write import list_virtual_clusters
+from paddock.workflow.outcome import Next
 from tests.fakes import invariants
 from tests.fakes.actors import Actor, Crash, crash_after, crash_before, plainly, throttle
 from tests.fakes.transactions import make_transactions_small
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 EXAMPLES = os.environ.get("EXAMPLES")
 # Parts run beside each other, where there are several processes; every other one over the real repository.
 PARTS = 1 if EXAMPLES else 4
-EXAMPLES_OF_A_PART = 22
+EXAMPLES_OF_A_PART = 30
 LEAST_STEPS = 1_000
 MINUTE = 60
 MAX_ACTORS = 4
@@ -64,7 +64,7 @@ NAMES = ("x", "y")
 TYPES = ("s", "m")
 NAME = st.sampled_from(NAMES)
 BASED_ON = st.sampled_from(["current", "current", "current", "stale", "nothing"])
-WISH = st.fixed_dictionaries({"s": st.integers(0, 8), "m": st.integers(0, 2)})
+DESIRED = st.fixed_dictionaries({"s": st.integers(0, 8), "m": st.integers(0, 2)})
 MOSTLY = st.sampled_from([True, True, False])
 FEW = st.integers(0, 9)
 CALLS = st.integers(1, 8)
@@ -75,11 +75,11 @@ ACTIONS = (Action.TERMINATE, Action.TERMINATE, Action.REIMAGE, Action.DEALLOCATE
 
 @dataclass(frozen=True)
 class Request:
-    """What a client wants of a virtual cluster, on which revision; ``wish`` is ``None`` for a delete."""
+    """What a client wants of a virtual cluster, on which revision; ``desired`` is ``None`` for a delete."""
 
     name: str
     expected: int | None
-    wish: dict[str, int] | None
+    desired: dict[str, int] | None
     provision: bool = True
 
 
@@ -109,8 +109,8 @@ def all_pages(world: World) -> list[VirtualCluster]:
     return found
 
 
-def heal_one(world: World, name: str) -> None:
-    heal(world.store, world.workflows, name)
+def reconcile_one(world: World, name: str) -> None:
+    reconcile_virtual_cluster(world.store, world.workflows, name)
 
 
 class Walk(RuleBasedStateMachine):
@@ -153,13 +153,15 @@ class Walk(RuleBasedStateMachine):
     # What clients do.
 
     @precondition(may_start)
-    @rule(name=NAME, wish=WISH, based_on=BASED_ON, provision=MOSTLY, writers=st.integers(1, 2))
-    def write(self, name: str, wish: dict[str, int], based_on: str, writers: int, *, provision: bool) -> None:
+    @rule(name=NAME, desired=DESIRED, based_on=BASED_ON, provision=MOSTLY, writers=st.integers(1, 2))
+    def write(
+        self, name: str, desired: dict[str, int], based_on: str, writers: int, *, provision: bool
+    ) -> None:
         """Several writers want different things of the same revision."""
         expected = self.revision(name, based_on)
         for more in range(writers):
-            request = Request(name, expected, wish | {"s": wish["s"] + more}, provision)
-            body = {"virtualClusterId": name, "replicaSets": request.wish, "provision": provision}
+            request = Request(name, expected, desired | {"s": desired["s"] + more}, provision)
+            body = {"virtualClusterId": name, "replicaSets": request.desired, "provision": provision}
             self.request(request, partial(World.write, body=body, expected=expected))
 
     @precondition(may_start)
@@ -212,7 +214,7 @@ class Walk(RuleBasedStateMachine):
         if what == "read":
             self.read_all()
         else:
-            act = World.reconcile if what == "reconcile" else partial(heal_one, name=what[-1])
+            act = World.reconcile if what == "reconcile" else partial(reconcile_one, name=what[-1])
             self.start(act)
 
     def read_all(self) -> None:
@@ -343,7 +345,7 @@ class Walk(RuleBasedStateMachine):
             return
         request = self.requests[actor]
         current = before.revision if before is not None and not before.deleted else 0
-        if request.wish is None:
+        if request.desired is None:
             # It may take nodes away from what it has deleted, or from who has claimed them since.
             if head.deleted and current:
                 self.wrote[actor].append(head)
@@ -352,7 +354,7 @@ class Walk(RuleBasedStateMachine):
         self.wrote[actor].append(head)
         assert len(self.wrote[actor]) == 1
         assert (request.expected or 0) == current
-        assert (head.replica_sets, head.missing()) == (request.wish, {})
+        assert (head.replica_sets, head.missing()) == (request.desired, {})
         assert request.provision or head.held_ids() - head.node_instances.keys() <= (
             before.held_ids() if before else set()
         )
@@ -361,7 +363,9 @@ class Walk(RuleBasedStateMachine):
             stayed = Counter(
                 one.template_id for key, one in before.node_instances.items() if key in head.node_instances
             )
-            assert stayed == Counter({kind: min(number, request.wish[kind]) for kind, number in kept.items()})
+            assert stayed == Counter(
+                {kind: min(number, request.desired[kind]) for kind, number in kept.items()}
+            )
 
     def look_at_end(self, actor: Actor) -> None:
         error = actor.error
@@ -387,7 +391,7 @@ class Walk(RuleBasedStateMachine):
             if not known:
                 revisions.add(0)
             assert actor.error.revision in revisions - {request.expected or 0}
-        elif request.wish is None:
+        elif request.desired is None:
             assert len(self.wrote[actor]) == 1
         else:
             assert self.wrote[actor] == [actor.answer]
@@ -421,7 +425,7 @@ class Walk(RuleBasedStateMachine):
 
     def _idle_wishes(self) -> Iterator[str]:
         """Nodes that are free where a virtual cluster misses them."""
-        free = [node for node in self.world.nodes() if node.is_usable and not node.virtual_cluster]
+        free = [node for node in self.world.nodes() if node.is_ready and not node.virtual_cluster]
         found, _ = self.world.repository.virtual_clusters()
         for one in found:
             for kind in one.missing():

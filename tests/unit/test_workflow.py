@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from paddock.clusters.write import delete_cluster
 from paddock.errors import NodesInUse, StoreThrottled
 from paddock.model.identity import derived_operation_id
 from paddock.model.node import NodeStatus
 from paddock.model.node_observation import UNSEEN_GRACE_NS
-from paddock.model.operation import DEADLINE_NS, SECOND_NS, Action, OperationState
+from paddock.model.operation import DEADLINE_NS, Action, OperationState
+from paddock.model.time import SECOND_NS
 from paddock.ports.compute import LaunchRequest
 from paddock.ports.repository import Put
-from paddock.service.clusters import delete_cluster
-from paddock.service.steps.launch import launch
-from paddock.service.steps.outcome import Next, wait
+from paddock.workflow.launch import launch
+from paddock.workflow.outcome import Next, wait
 from tests.fakes import invariants
 from tests.fakes.actors import Actor
 from tests.fakes.ec2 import ANSWER_LOST
@@ -404,7 +405,7 @@ def test_a_protected_instance_fails_alone_and_can_be_ended_later() -> None:
     assert "OperationNotPermitted" in ended.error
     assert world.alive() == {kept.instance_id}
     [left] = world.nodes()
-    assert (left.id, left.status, left.counted) == (kept.id, NodeStatus.FAILED, True)
+    assert (left.id, left.status, left.uses_limits) == (kept.id, NodeStatus.FAILED, True)
     assert "OperationNotPermitted" in left.status_message
     assert invariants.at_rest(world) == []
     world.ec2.protect(kept.instance_id, protected=False)
@@ -425,7 +426,11 @@ def test_a_node_that_one_termination_gives_up_is_left_to_a_later_one() -> None:
     before = world.nodes()
     assert world.drive(first).state is FAILED
     assert [left.status for left in world.nodes()] == [NodeStatus.TERMINATING]
-    assert [left.managed_by for left in world.nodes()] == [left.managed_by for left in before] == [second.id]
+    assert (
+        [left.managing_operation_id for left in world.nodes()]
+        == [left.managing_operation_id for left in before]
+        == [second.id]
+    )
     world.ec2.protect(node.instance_id, protected=False)
     assert world.drive(second).state is SUCCEEDED
     assert world.nodes() == []

@@ -17,28 +17,27 @@ from paddock.adapters.dynamodb.metered import MeteredRepository
 from paddock.adapters.ec2 import Ec2Compute
 from paddock.adapters.secrets import SecretCredentials
 from paddock.adapters.service_quotas import ServiceQuotas
-from paddock.adapters.sqs import SqsParts, parse_part
+from paddock.adapters.sqs import SqsWorkQueue, parse_work_item
 from paddock.adapters.step_functions import StepFunctionsWorkflows
 from paddock.adapters.system_clock import SystemClock
+from paddock.clusters import status as cluster_status
+from paddock.clusters import usage
+from paddock.clusters import write as clusters
 from paddock.model.pace import Bucket, Rate
-from paddock.reconcile import fan_out, instance_events, run
-from paddock.service import (
-    authentication,
-    cluster_status,
-    clusters,
-    create_nodes,
-    lookup,
-    machines,
-    manage_nodes,
-    operations,
-    read_nodes,
-    scale_nodes,
-    usage,
-    virtual_clusters,
-)
-from paddock.service.steps import finish, launch, poll, terminate
-from paddock.service.store import Store
+from paddock.nodes import create as create_nodes
+from paddock.nodes import manage as manage_nodes
+from paddock.nodes import read as read_nodes
+from paddock.nodes import scale as scale_nodes
+from paddock.nodes import whoami as machines
+from paddock.operations import read as operations
+from paddock.reconcile import enqueue, run
+from paddock.reconcile import events as instance_events
 from paddock.settings import Settings, require_deployed_names
+from paddock.store import lookup
+from paddock.store.store import Store
+from paddock.users import authentication
+from paddock.virtual_clusters import write as virtual_clusters
+from paddock.workflow import finish, launch, poll, terminate
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -47,23 +46,23 @@ if TYPE_CHECKING:
     from paddock.model.node import Node
     from paddock.model.operation import Action, Operation
     from paddock.model.pace import Rates
-    from paddock.model.requests import (
+    from paddock.model.virtual_cluster import VirtualCluster, VirtualClusterChange
+    from paddock.nodes.plan import Added
+    from paddock.ports.clock import Clock
+    from paddock.ports.compute import Compute
+    from paddock.ports.quotas import AccountQuotas
+    from paddock.ports.repository import Repository
+    from paddock.ports.work_queue import WorkQueue
+    from paddock.ports.workflows import Workflows
+    from paddock.requests.bodies import (
         ClusterWrite,
         NodeCreationRequest,
         NodeManagementRequest,
         ScaleRequest,
         VirtualClusterWrite,
     )
-    from paddock.model.timeframe import UsageQuery
-    from paddock.model.virtual_cluster import VirtualCluster, VirtualClusterChange
-    from paddock.ports.clock import Clock
-    from paddock.ports.compute import Compute
-    from paddock.ports.parts import Parts
-    from paddock.ports.quotas import AccountQuotas
-    from paddock.ports.repository import Repository
-    from paddock.ports.workflows import Workflows
-    from paddock.service.node_plan import Added
-    from paddock.service.steps.outcome import Outcome
+    from paddock.requests.timeframe import UsageQuery
+    from paddock.workflow.outcome import Outcome
 
 require_deployed_names()
 
@@ -134,9 +133,9 @@ def _rates() -> Rates:
 
 
 @cache
-def parts() -> Parts:
+def work_queue() -> WorkQueue:
     """The queue of the reconciler."""
-    return SqsParts(boto3.client("sqs", config=_API_CALLS), settings().parts_queue_url)
+    return SqsWorkQueue(boto3.client("sqs", config=_API_CALLS), settings().work_queue_url)
 
 
 @cache
@@ -283,14 +282,14 @@ def finish_step(operation_id: str, polls: int) -> Outcome:
     return finish.finish(store(), compute(), workflows(), operation_id, polls)
 
 
-def start_reconciliation() -> fan_out.Run:
+def start_reconciliation() -> enqueue.Run:
     """See ``reconcile.fan_out.start_run``."""
-    return fan_out.start_run(store(), compute(), parts(), account_quotas())
+    return enqueue.start_run(store(), compute(), work_queue(), account_quotas())
 
 
 def reconcile(message: str) -> run.Report:
-    """See ``reconcile.run``; ``message`` is what ``parts`` put into the queue."""
-    return run.reconcile(store(), compute(), workflows(), parse_part(message))
+    """See ``reconcile.run``; ``message`` is what ``work_queue`` put into the queue."""
+    return run.reconcile(store(), compute(), workflows(), parse_work_item(message))
 
 
 def look_at_instances(instance_ids: Collection[str], interrupted: Collection[str]) -> instance_events.Looked:

@@ -9,7 +9,8 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from paddock.model.node import Node, NodeStatus
-from paddock.model.operation import SECOND_NS, Operation, OperationState
+from paddock.model.operation import Operation, OperationState
+from paddock.model.time import SECOND_NS
 from paddock.observability import Metric, count, logger
 from paddock.ports.repository import Put
 
@@ -61,6 +62,6 @@ def _changes(after: Node, was: Node) -> Iterator[Metric]:
 
 def _failure(was: Node) -> Metric:
     """A node that was Ready is lost, which is in spot's nature alone; any other has not come about."""
-    if not was.is_usable:
+    if not was.is_ready:
         return Metric.NODES_FAILED
     return Metric.NODES_INTERRUPTED if was.spec.interruptible else Metric.NODES_LOST

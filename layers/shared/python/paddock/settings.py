@@ -28,7 +28,7 @@ class Settings:
     default_cluster: str
     credentials_secret_arn: str
     region: str
-    parts_queue_url: str = ""
+    work_queue_url: str = ""
     public_url: str = ""
     launch_burst: int = 1_000
     launch_rate: float = 2
@@ -44,7 +44,7 @@ class Settings:
             default_cluster=os.environ.get("DEFAULT_CLUSTER", ""),
             credentials_secret_arn=os.environ.get("CREDENTIALS_SECRET_ARN", ""),
             region=os.environ.get("AWS_REGION", "us-east-1"),
-            parts_queue_url=os.environ.get("PARTS_QUEUE_URL", ""),
+            work_queue_url=os.environ.get("WORK_QUEUE_URL", ""),
             public_url=os.environ.get("PUBLIC_URL", ""),
             launch_burst=int(os.environ.get("LAUNCH_BURST", "1000")),
             launch_rate=float(os.environ.get("LAUNCH_RATE", "2")),

@@ -6,14 +6,14 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from paddock.observability import Metric, about, count, logger, observed
-from paddock.service.steps.outcome import Next, or_wait
+from paddock.workflow.outcome import Next, or_wait
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
-    from paddock.service.steps.outcome import Outcome
+    from paddock.workflow.outcome import Outcome
 
     Handler = Callable[[dict[str, Any], LambdaContext], dict[str, Any]]
 

@@ -25,7 +25,7 @@ from botocore.exceptions import ClientError, ConnectionError, HTTPClientError  #
 
 from paddock.errors import ComputeThrottled, ComputeUnavailable, LaunchRefused
 from paddock.model.instance import Instance, InstanceState
-from paddock.model.operation import SECOND_NS
+from paddock.model.time import SECOND_NS
 from paddock.ports.compute import LaunchResult, MachineFacts, Refusal, RefusalKind
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The reconciler's parts in an SQS queue, each a JSON document."""
+"""The reconciler's work items in an SQS queue, each a JSON document."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from pydantic import TypeAdapter
 
 from paddock.model.wording import counted, listed
-from paddock.ports.parts import Part
+from paddock.ports.work_queue import WorkItem
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,32 +17,31 @@ if TYPE_CHECKING:
 
 MESSAGES_PER_CALL = 10
 
-_PART = TypeAdapter(Part)
+_WORK_ITEM = TypeAdapter(WorkItem)
 
 
-class SqsParts:
-    """``Parts`` over one queue."""
+class SqsWorkQueue:
+    """``WorkQueue`` over one queue."""
 
     def __init__(self, client: SQSClient, queue_url: str) -> None:
         self._client = client
         self._queue_url = queue_url
 
-    def send(self, parts: Sequence[Part]) -> None:
+    def send(self, items: Sequence[WorkItem]) -> None:
         """Send ten a call; see the port. Raises ``RuntimeError`` for what the queue did not take."""
         refused: list[str] = []
-        for start in range(0, len(parts), MESSAGES_PER_CALL):
+        for start in range(0, len(items), MESSAGES_PER_CALL):
             entries: list[SendMessageBatchRequestEntryTypeDef] = [
-                {"Id": str(place), "MessageBody": _PART.dump_json(part, exclude_defaults=True).decode()}
-                for place, part in enumerate(parts[start : start + MESSAGES_PER_CALL])
+                {"Id": str(place), "MessageBody": _WORK_ITEM.dump_json(item, exclude_defaults=True).decode()}
+                for place, item in enumerate(items[start : start + MESSAGES_PER_CALL])
             ]
             answer = self._client.send_message_batch(QueueUrl=self._queue_url, Entries=entries)
             refused += [failure["Code"] for failure in answer.get("Failed", ())]
         if refused:
-            raise RuntimeError(
-                f"{counted(len(refused), 'part was', 'parts were')} not taken: {listed(sorted(set(refused)))}"
-            )
+            lost = counted(len(refused), "work item was", "work items were")
+            raise RuntimeError(f"{lost} not taken: {listed(sorted(set(refused)))}")
 
 
-def parse_part(body: str) -> Part:
-    """The part that a message holds."""
-    return _PART.validate_json(body)
+def parse_work_item(body: str) -> WorkItem:
+    """The work item that a message holds."""
+    return _WORK_ITEM.validate_json(body)

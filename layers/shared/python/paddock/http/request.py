@@ -14,8 +14,8 @@ from pydantic import BaseModel, ValidationError
 
 from paddock.errors import InvalidRequest, MalformedBody
 from paddock.model.base import MAX_COUNT, MAX_REVISION
-from paddock.model.requests import RevisionOnly
 from paddock.model.wording import quoted
+from paddock.requests.bodies import RevisionOnly
 from paddock.settings import Settings
 
 if TYPE_CHECKING:

@@ -122,7 +122,7 @@ class Ledger:
     def without_nodes(self, nodes: Iterable[Node]) -> Ledger:
         """Forget these nodes: their limits where they still used them, their existence and their names."""
         ended = list(nodes)
-        ledger = self.without_active(node for node in ended if node.counted)
+        ledger = self.without_active(node for node in ended if node.uses_limits)
         names = NameSet.from_document(ledger.names)
         for node in ended:
             ledger = ledger.with_use(node.bucket_id, ledger.use(node.bucket_id).changed(nodes=-1))

@@ -68,15 +68,14 @@ class LaunchSpec:
 class Node:
     """One node. Times are in ns since the epoch, 0 for never.
 
-    ``counted`` says whether it uses up limits: until its instance is gone, or was never launched.
+    ``uses_limits`` says whether it uses up limits: until its instance is gone, or was never launched.
     ``virtual_cluster`` is a claim of the one with that name and uid, made or given up at
-    ``claim_changed_at``; the virtual cluster's own record
-    is the truth about who holds the node.
+    ``claim_changed_at``; the virtual cluster's own record is the truth about who holds the node.
     ``unseen_since`` is when the cloud first failed to show its instance, in a row. A ``fixed`` node stays as
     Off when its instance has ended. ``replaced_instance_id`` is an instance that must end before another is
-    launched. ``managed_by`` is the last operation that took hold of the node, begun at ``managed_at``;
-    ``launcher`` the one that gets it an instance, now in that of its bucket's ``places_of`` which
-    ``launch_place`` counts. A ``provisioned`` node was launched for a virtual cluster,
+    launched. ``managing_operation_id`` is the last operation that took hold of the node, begun at
+    ``managed_at``; ``launching_operation_id`` the one that gets it an instance, now in that of its bucket's
+    ``places_of`` which ``launch_place`` counts. A ``provisioned`` node was launched for a virtual cluster,
     and nobody knows it by name. One that ``was_held`` is or was in a virtual cluster.
     """
 
@@ -88,7 +87,7 @@ class Node:
     status: NodeStatus
     target_state: TargetState = TargetState.STARTED
     status_message: str = ""
-    counted: bool = True
+    uses_limits: bool = field(default=True, metadata={"alias": "counted"})
     placement_group_id: str = ""
     request_id: str = ""
     keep_alive: bool = False
@@ -96,9 +95,9 @@ class Node:
     shutdown_policy: ShutdownPolicy = ShutdownPolicy.TERMINATE
     attributes: dict[str, Any] = field(default_factory=dict)
     configuration: dict[str, Any] = field(default_factory=dict)
-    managed_by: str = ""
+    managing_operation_id: str = field(default="", metadata={"alias": "managed_by"})
     managed_at: int = 0
-    launcher: str = ""
+    launching_operation_id: str = field(default="", metadata={"alias": "launcher"})
     instance_id: str = ""
     replaced_instance_id: str = ""
     hostname: str = ""
@@ -144,7 +143,7 @@ class Node:
         }
 
     @property
-    def operation_id(self) -> str:
+    def created_by(self) -> str:
         """The operation that made this node."""
         return operation_of(self.id)
 
@@ -174,11 +173,11 @@ class Node:
         return self.target_state is TargetState.STARTED
 
     @property
-    def is_coming(self) -> bool:
+    def is_starting(self) -> bool:
         """Whether it is on its way to be Ready."""
         return self.is_wanted and self.status in (NodeStatus.ACQUIRING, NodeStatus.PREPARING)
 
     @property
-    def is_usable(self) -> bool:
+    def is_ready(self) -> bool:
         """Whether work can run on this node now, and it shall go on running."""
         return self.status is NodeStatus.READY and self.is_wanted

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.model.node import Node, NodeStatus, ShutdownPolicy, TargetState
-from paddock.model.node_lifecycle import has_failed, is_to_end, replacing, without_instance
+from paddock.model.node_lifecycle import has_failed, is_terminating, replacing, without_instance
 from paddock.model.operation import ENDING, EVERY_VIRTUAL_CLUSTER, Action, Operation
 
 if TYPE_CHECKING:
@@ -25,16 +25,18 @@ def act(node: Node, operation: Operation, now: int) -> Node:
         raise RefusedError("a later operation has taken hold of the node")
     _require_free(node, operation)
     changed = _ACTIONS[operation.action](node)
-    if changed.instance_id and changed.counted and not node.counted:
+    if changed.instance_id and changed.uses_limits and not node.uses_limits:
         # It begins to use its machine again.
         changed = replace(changed, launched_at=now)
     if operation.reason and changed is not node:
         changed = replace(changed, status_message=operation.reason)
     return replace(
         changed,
-        managed_by=operation.id,
+        managing_operation_id=operation.id,
         managed_at=operation.start_time,
-        launcher=operation.id if changed.is_wanted and changed is not node else node.launcher,
+        launching_operation_id=operation.id
+        if changed.is_wanted and changed is not node
+        else node.launching_operation_id,
     )
 
 
@@ -81,7 +83,7 @@ def _deallocate(node: Node) -> Node:
 def _start(node: Node) -> Node:
     if node.is_wanted and node.status in _RUNS:
         return node
-    if is_to_end(node):
+    if is_terminating(node):
         raise RefusedError("the node is still terminating")
     if node.status is NodeStatus.DEALLOCATED:
         status = NodeStatus.PREPARING
@@ -92,17 +94,19 @@ def _start(node: Node) -> Node:
             f"the node must be Off, Deallocated, or Failed without an instance, it is {node.status}"
         )
     started = node if status is NodeStatus.PREPARING else without_instance(node)
-    return replace(started, status=status, target_state=TargetState.STARTED, status_message="", counted=True)
+    return replace(
+        started, status=status, target_state=TargetState.STARTED, status_message="", uses_limits=True
+    )
 
 
 def _restart(node: Node) -> Node:
-    if not node.is_usable:
+    if not node.is_ready:
         raise RefusedError(f"the node must be Ready to be restarted, it is {node.status}")
     return node
 
 
 def _reimage(node: Node) -> Node:
-    if not node.is_usable:
+    if not node.is_ready:
         raise RefusedError(f"the node must be Ready to be reimaged, it is {node.status}")
     return replacing(node)
 

@@ -44,7 +44,7 @@ def is_at_goal(node: Node, operation: Operation) -> bool:
         case TargetState.STARTED:
             is_done = operation.action is not Action.REIMAGE or node.launched_at >= operation.start_time
             is_refused = operation.action in (Action.RESTART, Action.REIMAGE) and node.id in operation.errors
-            return node.is_usable and is_done and not is_refused
+            return node.is_ready and is_done and not is_refused
         case TargetState.DEALLOCATED:
             return node.status is NodeStatus.DEALLOCATED
         case _:
@@ -53,7 +53,7 @@ def is_at_goal(node: Node, operation: Operation) -> bool:
 
 def is_overtaken(node: Node, operation: Operation) -> bool:
     """Whether a later operation has taken hold of the node."""
-    return node.managed_by != operation.id and node.managed_at >= operation.start_time
+    return node.managing_operation_id != operation.id and node.managed_at >= operation.start_time
 
 
 def is_led_elsewhere(node: Node, operation: Operation) -> bool:
@@ -75,24 +75,24 @@ def is_on_its_way(node: Node, operation: Operation) -> bool:
     """Whether the node is still being brought to where the operation wants it, by whatever operation."""
     if not is_led_there(node, operation) or is_at_goal(node, operation):
         return False
-    return node.is_coming if node.is_wanted else node.status is not NodeStatus.FAILED
+    return node.is_starting if node.is_wanted else node.status is not NodeStatus.FAILED
 
 
 def is_untouched(node: Node, operation: Operation) -> bool:
     """Whether the operation may still take hold of the node: its tasks were throttled, or failed, before."""
-    is_older = node.managed_by != operation.id and node.managed_at < operation.start_time
+    is_older = node.managing_operation_id != operation.id and node.managed_at < operation.start_time
     return is_older and node.id not in operation.errors
 
 
 def leader_of(node: Node, operation: Operation) -> str:
     """The operation that led a node away from where this one wants it; others may hold it since."""
     has_come_back = node.is_wanted or goal_of(node, operation) is TargetState.TERMINATED
-    return node.launcher if has_come_back else node.managed_by
+    return node.launching_operation_id if has_come_back else node.managing_operation_id
 
 
 def is_unfinished_by(node: Node, operation: Operation) -> bool:
     """Whether the operation launches the node, and has not brought it to be Ready."""
-    return node.is_coming and node.launcher == operation.id
+    return node.is_starting and node.launching_operation_id == operation.id
 
 
 def is_unlaunched_by(node: Node, operation: Operation) -> bool:
@@ -106,17 +106,17 @@ def may_use_instance(node: Node, operation: Operation) -> bool:
     A Ready node is rebooted whatever has taken hold of it since: no other operation does it in its stead.
     """
     if operation.action is Action.RESTART:
-        return node.is_usable
-    return node.launcher == operation.id and is_booting(node)
+        return node.is_ready
+    return node.launching_operation_id == operation.id and is_booting(node)
 
 
 def replaced_by(node: Node, operation: Operation) -> Collection[str]:
     """The instance that the operation, where it is a reimage, has to end before the node gets another."""
-    replaces = operation.action is Action.REIMAGE and node.launcher == operation.id
+    replaces = operation.action is Action.REIMAGE and node.launching_operation_id == operation.id
     return {node.replaced_instance_id} if replaces and awaits_replacement(node) else ()
 
 
 def waits_in(node: Node, batch: LaunchBatch, operation: Operation) -> bool:
     """Whether the node is still to be launched by the operation, and in the batch's place."""
     is_there = (node.bucket_id, node.launch_place) == (batch.spec.bucket_id, batch.place)
-    return is_waiting(node) and is_there and node.launcher == operation.id
+    return is_waiting(node) and is_there and node.launching_operation_id == operation.id

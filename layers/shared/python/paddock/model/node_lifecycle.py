@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.model.node import NodeStatus, TargetState
-from paddock.model.operation import SECOND_NS
+from paddock.model.time import SECOND_NS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -66,7 +66,7 @@ def wrong_transition(was: Node | None, becomes: Node | None) -> str:
     return ""
 
 
-def is_to_end(node: Node) -> bool:
+def is_terminating(node: Node) -> bool:
     """Whether the node shall be there no more."""
     return node.target_state is TargetState.TERMINATED
 
@@ -76,13 +76,13 @@ def is_ending(node: Node) -> bool:
 
     Until then it uses up its limits, unless it was Deallocated and used none.
     """
-    waits = node.counted or is_to_end(node)
+    waits = node.uses_limits or is_terminating(node)
     return node.status is NodeStatus.FAILED and waits
 
 
 def has_failed(node: Node) -> bool:
     """Whether the node is Failed and uses up no limits, as a node whose instance is gone."""
-    return node.status is NodeStatus.FAILED and not node.counted
+    return node.status is NodeStatus.FAILED and not node.uses_limits
 
 
 def may_own_instances(node: Node) -> bool:
@@ -124,7 +124,7 @@ def was_ready(node: Node) -> bool:
 
 def is_stopping(node: Node) -> bool:
     """Whether the node's instance has still to stop."""
-    return node.target_state is TargetState.DEALLOCATED and node.counted and bool(node.instance_id)
+    return node.target_state is TargetState.DEALLOCATED and node.uses_limits and bool(node.instance_id)
 
 
 def has_machine(node: Node) -> bool:
@@ -132,14 +132,14 @@ def has_machine(node: Node) -> bool:
     return node.status not in (NodeStatus.OFF, NodeStatus.DEALLOCATED)
 
 
-def has_first_launcher(node: Node) -> bool:
+def has_first_launch(node: Node) -> bool:
     """Whether no later operation than its create has launched the node."""
-    return node.launcher == node.operation_id
+    return node.launching_operation_id == node.created_by
 
 
-def is_left_over(node: Node) -> bool:
+def is_forgettable(node: Node) -> bool:
     """Whether the node was launched for a virtual cluster, has failed, and nobody has started it again."""
-    return node.provisioned and has_failed(node) and node.is_wanted and has_first_launcher(node)
+    return node.provisioned and has_failed(node) and node.is_wanted and has_first_launch(node)
 
 
 def is_idle(node: Node, timeout_seconds: int, now: int) -> bool:
@@ -150,13 +150,13 @@ def is_idle(node: Node, timeout_seconds: int, now: int) -> bool:
     """
     since = max(node.ready_at, node.claim_changed_at)
     is_free = (node.provisioned or node.was_held) and not node.virtual_cluster
-    may_end = is_free and node.is_usable and not node.keep_alive
+    may_end = is_free and node.is_ready and not node.keep_alive
     return may_end and 0 < timeout_seconds * SECOND_NS <= now - since
 
 
 def serves_on(was: Node, becomes: Node) -> bool:
     """Whether the node is of as much use to its virtual cluster as it was: Ready, or on its way to be so."""
-    return becomes.is_usable or (becomes.is_coming and not was.is_usable)
+    return becomes.is_ready or (becomes.is_starting and not was.is_ready)
 
 
 def claimed_for(node: Node, virtual_cluster: str, uid: str, now: int) -> Node:
@@ -241,12 +241,12 @@ def without_replaced(node: Node) -> Node:
 
 def failed(node: Node, reason: str) -> Node:
     """The node as Failed: it has no instance, and uses up no limits."""
-    return replace(node, status=NodeStatus.FAILED, status_message=reason, counted=False)
+    return replace(node, status=NodeStatus.FAILED, status_message=reason, uses_limits=False)
 
 
 def failing(node: Node, reason: str) -> Node:
     """The node as Failed while its instance has still to end: it uses up as many limits as before."""
-    return replace(failed(node, reason), counted=node.counted)
+    return replace(failed(node, reason), uses_limits=node.uses_limits)
 
 
 def switched_off(node: Node) -> Node:
@@ -255,14 +255,14 @@ def switched_off(node: Node) -> Node:
         without_instance(node),
         status=NodeStatus.OFF,
         target_state=TargetState.OFF,
-        counted=False,
+        uses_limits=False,
         replaced_instance_id="",
     )
 
 
 def deallocated(node: Node) -> Node:
     """The node as Deallocated: its instance is stopped, and uses up no limits."""
-    return replace(node, status=NodeStatus.DEALLOCATED, counted=False)
+    return replace(node, status=NodeStatus.DEALLOCATED, uses_limits=False)
 
 
 def stopped(node: Node, reason: str) -> Node:
@@ -275,7 +275,7 @@ def given_up(node: Node, reason: str) -> Node:
 
     One that was to end is Failed until its instance has ended; one that was to stop goes on running.
     """
-    if is_to_end(node) and node.status is not NodeStatus.FAILED:
+    if is_terminating(node) and node.status is not NodeStatus.FAILED:
         return failing(node, reason)
     if node.target_state is TargetState.DEALLOCATED:
         return replace(node, target_state=TargetState.STARTED, status_message=reason)

@@ -18,11 +18,11 @@ from paddock.model.node_lifecycle import (
     is_booting,
     is_ending,
     is_stopping,
-    is_to_end,
+    is_terminating,
     stopped,
     without_replaced,
 )
-from paddock.model.operation import SECOND_NS
+from paddock.model.time import SECOND_NS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
@@ -70,13 +70,15 @@ def is_watched(node: Node, ended: Collection[str]) -> bool:
 
     A node on its way to another state is its operation's, which looks by itself until it has ``ended``.
     """
-    at_rest = node.is_usable or node.status is NodeStatus.DEALLOCATED or is_ending(node)
-    return (at_rest or (node.is_coming and node.launcher in ended)) and bool(node.instance_ids)
+    at_rest = node.is_ready or node.status is NodeStatus.DEALLOCATED or is_ending(node)
+    return (at_rest or (node.is_starting and node.launching_operation_id in ended)) and bool(
+        node.instance_ids
+    )
 
 
 def is_stranded(node: Node, ended: Collection[str]) -> bool:
     """Whether the node waits for an instance that nothing launches any more."""
-    return node.is_coming and not node.instance_ids and node.launcher in ended
+    return node.is_starting and not node.instance_ids and node.launching_operation_id in ended
 
 
 def must_stop(node: Node, instance: Instance) -> bool:
@@ -84,9 +86,9 @@ def must_stop(node: Node, instance: Instance) -> bool:
     return node.status is NodeStatus.DEALLOCATED and instance.state in _RUNS
 
 
-def has_outlived(node: Node, instance: Instance) -> bool:
+def must_end(node: Node, instance: Instance) -> bool:
     """Whether the node's termination has given up, and this instance of it is not about to end."""
-    return is_ending(node) and is_to_end(node) and not instance.state.is_ending
+    return is_ending(node) and is_terminating(node) and not instance.state.is_ending
 
 
 def lacks_tags(node: Node, instance: Instance | None) -> bool:
@@ -130,7 +132,7 @@ def polled(node: Node, seen: Mapping[str, Instance], now: int) -> Node | None:
     instance has stopped, as it should, is Deallocated.
     """
     instance = instance_of(node, seen)
-    if is_to_end(node):
+    if is_terminating(node):
         return None if node.instance_ids and has_ended(node, seen, now) else looked_for(node, seen, now)
     if awaits_replacement(node):
         replaced = seen.get(node.replaced_instance_id)
@@ -156,12 +158,12 @@ def noticed(node: Node, seen: Mapping[str, Instance], ended: Collection[str], no
     if not is_watched(node, ended):
         return node
     instance = instance_of(node, seen)
-    if is_to_end(node) and is_gone(node, instance, now):
+    if is_terminating(node) and is_gone(node, instance, now):
         return None
     state = instance.state if instance is not None else None
     if state is InstanceState.STOPPED and node.is_wanted and now - node.ready_at >= STOPPED_GRACE_NS:
         return stopped(node, "its instance was stopped, and not by an action of this cluster")
-    if instance is not None and state is InstanceState.SHUTTING_DOWN and node.is_usable:
+    if instance is not None and state is InstanceState.SHUTTING_DOWN and node.is_ready:
         reason = f"its instance {instance.id} is being ended: {instance.state_reason or 'no reason given'}"
         return failing(node, reason)
     return observed(node, instance, now)

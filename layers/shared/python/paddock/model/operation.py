@@ -12,12 +12,12 @@ from paddock.model.identity import node_id, node_index, operation_of
 from paddock.model.names import NameSet
 from paddock.model.node import LaunchSpec, Node, NodeStatus, ShutdownPolicy, TargetState
 from paddock.model.pace import DEFAULT_RATES, Bucket
+from paddock.model.time import SECOND_NS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
 
-SECOND_NS = 1_000_000_000
 # What an operation is given beside the time that EC2's rates take for its instances.
 DEADLINE_NS = 30 * 60 * SECOND_NS
 # Reasons are kept with the operation, for so many nodes: they must fit into one record.
@@ -104,7 +104,7 @@ def wrong_transition(was: Operation | None, becomes: Operation | None) -> str:
 class NodeGroup:
     """Nodes of one create that differ in id and name only. Their indexes follow each other from ``first``.
 
-    ``movable``: whether they may go to other buckets of their node array when theirs has no capacity.
+    ``may_fall_back``: whether they may go to other buckets of their node array when theirs has no capacity.
     ``virtual_cluster`` is the one that they are launched for, with its ``uid``.
     """
 
@@ -114,7 +114,7 @@ class NodeGroup:
     placement_group_id: str = ""
     virtual_cluster: str = ""
     virtual_cluster_uid: str = ""
-    movable: bool = False
+    may_fall_back: bool = field(default=False, metadata={"alias": "movable"})
     keep_alive: bool = False
     fixed: bool = False
     off: bool = False
@@ -148,19 +148,18 @@ class Operation:
 
     It belongs to the cluster of this name and uid, and to none that bears the name later.
 
-    ``groups`` are the nodes of a create; ``offers`` the buckets of each node array that has movable ones, in
-    the definition's order and as they were when the nodes were asked for. ``node_ids`` (a ``NameSet``
+    ``groups`` are the nodes of a create; ``offerings`` the buckets of each node array that has movable ones,
+    in the definition's order and as they were when the nodes were asked for. ``node_ids`` (a ``NameSet``
     document) are the nodes of any other action. ``total`` counts the nodes it is about; ``errors`` holds a
     reason for each that cannot be changed now. ``forced``: neither KeepAlive nor a virtual cluster holds
     nodes back, and ``reason`` says why Paddock began it by itself. ``takes_from`` is the ``claim`` of a
-    virtual cluster that does not, and ``EVERY_VIRTUAL_CLUSTER`` says that none does.
-    ``recorded``: every node of a create has been written down. It is set once, and before that none of them
-    is removed; so a record that is not there afterwards was removed, and nobody may write it again.
-    ``not_before``: until then it leaves instances alone. ``awaited`` are operations that launched nodes of
-    this one when it began. ``launched_to``: none of so many of its nodes is still to be launched.
-    ``settled_to``: so many nodes of a create it has seen to the end of their launch.
-    ``throttled``: EC2 launched nothing of its last batch, for its rate was exceeded. ``attempt`` counts
-    workflow executions.
+    virtual cluster that does not, and ``EVERY_VIRTUAL_CLUSTER`` says that none does. ``recorded``: every node
+    of a create has been written down. It is set once, and before that none of them is removed; so a record
+    that is not there afterwards was removed, and nobody may write it again. ``not_before``: until then it
+    leaves instances alone. ``awaited`` are operations that launched nodes of this one when it began.
+    ``launched_to``: none of so many of its nodes is still to be launched. ``resolved_to``: so many nodes of a
+    create it has seen to the end of their launch. ``throttled``: EC2 launched nothing of its last batch, for
+    its rate was exceeded. ``attempt`` counts workflow executions.
     """
 
     id: str
@@ -177,7 +176,7 @@ class Operation:
     attempt: int = 1
     groups: tuple[NodeGroup, ...] = ()
     recorded: bool = False
-    offers: dict[str, tuple[LaunchSpec, ...]] = field(default_factory=dict)
+    offerings: dict[str, tuple[LaunchSpec, ...]] = field(default_factory=dict, metadata={"alias": "offers"})
     node_ids: dict[str, str] = field(default_factory=dict)
     forced: bool = False
     reason: str = ""
@@ -187,7 +186,7 @@ class Operation:
     batch: LaunchBatch | None = None
     batches: int = 0
     launched_to: int = 0
-    settled_to: int = 0
+    resolved_to: int = 0
     throttled: bool = False
     succeeded: int = 0
     failed: int = 0
@@ -232,12 +231,12 @@ class Operation:
         left follows from where the node is now, and so no bucket is tried twice.
         """
         group = self.group_of(node.id)
-        if group is None or not group.movable:
+        if group is None or not group.may_fall_back:
             return ()
         chosen = group.spec
-        offers = self.offers.get(chosen.node_array, ())
-        order = (chosen, *(offer for offer in offers if offer.bucket_id != chosen.bucket_id))
-        tried = [offer.bucket_id for offer in order].index(node.bucket_id) + 1
+        offerings = self.offerings.get(chosen.node_array, ())
+        order = (chosen, *(offering for offering in offerings if offering.bucket_id != chosen.bucket_id))
+        tried = [offering.bucket_id for offering in order].index(node.bucket_id) + 1
         return order[tried:]
 
     def planned_nodes(self) -> list[Node]:
@@ -250,7 +249,7 @@ class Operation:
                 spec=group.spec,
                 status=NodeStatus.OFF if group.off else NodeStatus.ACQUIRING,
                 target_state=TargetState.OFF if group.off else TargetState.STARTED,
-                counted=not group.off,
+                uses_limits=not group.off,
                 placement_group_id=group.placement_group_id,
                 virtual_cluster=group.virtual_cluster,
                 virtual_cluster_uid=group.virtual_cluster_uid,
@@ -260,9 +259,9 @@ class Operation:
                 keep_alive=group.keep_alive,
                 fixed=group.fixed,
                 shutdown_policy=group.shutdown_policy,
-                managed_by=self.id,
+                managing_operation_id=self.id,
                 managed_at=self.start_time,
-                launcher=self.id,
+                launching_operation_id=self.id,
                 attributes=group.attributes,
                 configuration=group.configuration,
             )
@@ -272,7 +271,7 @@ class Operation:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Request:
+class UsedRequestId:
     """That a caller's request id was used in a cluster, and for what."""
 
     request_id: str

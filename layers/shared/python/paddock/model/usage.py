@@ -12,14 +12,13 @@ from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 from paddock.model.node_lifecycle import has_machine
+from paddock.model.time import DAY_NS, HOUR_NS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from paddock.model.node import Node
 
-HOUR_NS = 3600 * 1_000_000_000
-DAY_NS = 24 * HOUR_NS
 # Ended intervals are kept for this long after their end.
 USAGE_RETENTION_NS = 400 * DAY_NS
 
@@ -85,7 +84,7 @@ def interval_until(node: Node, end: int) -> UsageInterval | None:
 
     A node uses its machine from the launch until the instance is gone; one that is gone counts no more.
     """
-    if not node.launched_at or not node.counted or not has_machine(node):
+    if not node.launched_at or not node.uses_limits or not has_machine(node):
         return None
     return UsageInterval(
         cluster=node.cluster,

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 from paddock.model.identity import new_uid
 from paddock.model.names import NameSet
+from paddock.model.time import DAY_NS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
     from paddock.model.node import Node
 
-_DAY_NS = 24 * 3600 * 1_000_000_000
 # How long a deleted virtual cluster's last revision is remembered, so that a revision never comes back.
-TOMBSTONE_NS = _DAY_NS
-HISTORY_RETENTION_NS = 90 * _DAY_NS
+TOMBSTONE_NS = DAY_NS
+HISTORY_RETENTION_NS = 90 * DAY_NS
 
 
 class AllocationMode(StrEnum):
@@ -122,7 +122,7 @@ class VirtualCluster:
 
     def may_take(self, node: Node) -> bool:
         """Whether the node is Ready, and no other virtual cluster has claimed it."""
-        return node.is_usable and (not node.virtual_cluster or self.is_claimant_of(node))
+        return node.is_ready and (not node.virtual_cluster or self.is_claimant_of(node))
 
     def unassigned(self) -> dict[str, int]:
         """How many nodes of each type are not assigned yet, whether they are being launched or not."""
@@ -135,7 +135,7 @@ class VirtualCluster:
         return _positive({name: count - pending.get(name, 0) for name, count in self.unassigned().items()})
 
     @property
-    def is_unmet(self) -> bool:
+    def is_unsatisfied(self) -> bool:
         """Whether it wants more than it has."""
         return not self.deleted and bool(self.unassigned())
 
@@ -159,7 +159,7 @@ class VirtualCluster:
         pending = {name: set(some) - gone for name, some in self.pending_ids().items()}
         return replace(self, node_instances=left).with_pending(pending)
 
-    def within_wish(self) -> VirtualCluster:
+    def within_desired(self) -> VirtualCluster:
         """Without what exceeds the wish: nodes that are being launched go first, then the youngest."""
         excess: list[str] = []
         pending = self.pending_ids()

@@ -86,7 +86,7 @@ class LaunchResult:
     refused_whole: bool = False
 
     @property
-    def shortage(self) -> RefusalKind:
+    def refusal_kind(self) -> RefusalKind:
         """What to make of the instances that are missing, where the refusals are of several kinds.
 
         As long as one place was merely throttled it may still have what the others lack; and a fault in one

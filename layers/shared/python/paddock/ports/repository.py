@@ -4,8 +4,9 @@ Every record has a revision, and every write names the record that it was based 
 concurrency control: a use case reads, decides, and commits; when anything that it based its decision on has
 changed since, nothing is written and it is told.
 
-All reads are strongly consistent, but for ``running_operations`` and ``unmet_virtual_clusters``. Any method
-may raise ``StoreUnavailable``, and ``StoreThrottled`` once it has tried again for as long as there was time.
+All reads are strongly consistent, but for ``running_operations`` and ``unsatisfied_virtual_clusters``. Any
+method may raise ``StoreUnavailable``, and ``StoreThrottled`` once it has tried again for as long as there was
+time.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from paddock.model.cluster import Cluster
 from paddock.model.identity import MAX_INDEX
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
-from paddock.model.operation import Operation, Request
+from paddock.model.operation import Operation, UsedRequestId
 from paddock.model.pace import Pace
 from paddock.model.quotas import Quotas
 from paddock.model.usage import UsageInterval
@@ -33,7 +34,7 @@ Record = (
     | Operation
     | Pace
     | Quotas
-    | Request
+    | UsedRequestId
     | UsageInterval
     | VirtualCluster
     | VirtualClusterChange
@@ -134,10 +135,10 @@ class Reads(Protocol):
     def quotas(self) -> Quotas | None:
         """The account's quotas as they were last asked for."""
 
-    def request(self, cluster: str, request_id: str) -> Request | None:
+    def request(self, cluster: str, request_id: str) -> UsedRequestId | None:
         """What a request id was used for in a cluster."""
 
-    def requests(self, request_id: str) -> Sequence[Request]:
+    def requests(self, request_id: str) -> Sequence[UsedRequestId]:
         """What a request id was used for, in all clusters."""
 
     def running_operations(self) -> Sequence[str]:
@@ -160,7 +161,7 @@ class Reads(Protocol):
         At most ``limit`` of them, and the id to go on after where there may be more.
         """
 
-    def unmet_virtual_clusters(self) -> Sequence[str]:
+    def unsatisfied_virtual_clusters(self) -> Sequence[str]:
         """The ids of those that want more nodes than they have. Eventually consistent."""
 
     def virtual_cluster_changes(

@@ -6,13 +6,13 @@ from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from paddock.ports.repository import WriteConflictError
-from paddock.service.claims import release_unconfirmed
+from paddock.virtual_clusters.claims import release_unconfirmed
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paddock.model.node import Node
-    from paddock.service.store import Store
+    from paddock.store.store import Store
 
 
 def release_stale_claims(store: Store, nodes: Sequence[Node]) -> int:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 from paddock.model.node_lifecycle import is_idle
 from paddock.model.operation import Action
-from paddock.service.manage_nodes import Command, manage
+from paddock.nodes.manage import Command, manage
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paddock.model.node import Node
     from paddock.ports.workflows import Workflows
-    from paddock.service.store import Store
+    from paddock.store.store import Store
 
 
 def end_idle(store: Store, workflows: Workflows, cluster: str, nodes: Sequence[Node]) -> int:

@@ -17,15 +17,15 @@ from typing import TYPE_CHECKING
 from paddock.model.identity import derived_operation_id
 from paddock.model.names import PLACEHOLDER, NameSet
 from paddock.model.operation import Action
+from paddock.nodes.manage import Forced, begin_forced
 from paddock.ports.repository import Put, WriteConflictError
-from paddock.service.manage_nodes import Forced, begin_forced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from paddock.model.node import Node
     from paddock.ports.workflows import Workflows
-    from paddock.service.store import Store
+    from paddock.store.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ def repair_names(store: Store, workflows: Workflows, cluster: str, nodes: Sequen
             extra={"cluster": cluster, "node": node.id, "shared": node.name, "renamed": renamed.name},
         )
         if not renamed.instance_ids and not renamed.virtual_cluster:
-            identity = derived_operation_id(node.operation_id, f"double name {node.id}")
+            identity = derived_operation_id(node.created_by, f"double name {node.id}")
             # The operation exists where an earlier run did not live to mark the node.
             reason = f"another node bears its name {node.name}"
             with suppress(WriteConflictError):

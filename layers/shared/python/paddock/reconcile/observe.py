@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from paddock.model.node_lifecycle import is_ending, is_to_end
+from paddock.model.node_lifecycle import is_ending, is_terminating
 from paddock.model.node_observation import noticed
 from paddock.model.operation import DEADLINE_NS
-from paddock.service.lookup import running_among
-from paddock.service.settling import never_launched, write_verdicts
+from paddock.store.lookup import running_among
+from paddock.store.release import never_launched, write_verdicts
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from paddock.model.instance import Instance
     from paddock.model.node import Node
     from paddock.ports.repository import Reads
-    from paddock.service.store import Store
+    from paddock.store.store import Store
 
 
 def ended_launchers(read: Reads, nodes: Sequence[Node], now: int) -> set[str]:
@@ -24,7 +24,11 @@ def ended_launchers(read: Reads, nodes: Sequence[Node], now: int) -> set[str]:
 
     Of nodes that nobody took hold of for half an hour: before that few have, and large ones take longer.
     """
-    late = {node.launcher for node in nodes if node.is_coming and now - node.managed_at >= DEADLINE_NS}
+    late = {
+        node.launching_operation_id
+        for node in nodes
+        if node.is_starting and now - node.managed_at >= DEADLINE_NS
+    }
     return late.difference(running_among(read, late))
 
 
@@ -41,11 +45,11 @@ def observe(
     ``ended_launchers`` of these. A node that somebody else changes meanwhile is left to the next look.
     """
     # An ending node without instance waits for its launcher, which may still get it one.
-    waiting = [node for node in nodes if is_ending(node) and is_to_end(node) and not node.instance_ids]
+    waiting = [node for node in nodes if is_ending(node) and is_terminating(node) and not node.instance_ids]
     passed = {node.id for node in never_launched(store.read, waiting)}
 
     def judge(node: Node) -> Node | None:
-        if node.id in passed and is_ending(node) and is_to_end(node):
+        if node.id in passed and is_ending(node) and is_terminating(node):
             return None
         return noticed(node, seen, ended, store.now())
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from paddock.model.operation import SECOND_NS
 from paddock.model.quotas import Quotas
+from paddock.model.time import SECOND_NS
 from paddock.ports.quotas import QuotasUnavailableError
 from paddock.ports.repository import Put
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from paddock.ports.quotas import AccountQuotas
-    from paddock.service.store import Store
+    from paddock.store.store import Store
 
 logger = logging.getLogger(__name__)
 

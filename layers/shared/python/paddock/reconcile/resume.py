@@ -5,13 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paddock.model.operation import ENDING, SECOND_NS, deadline_of
+from paddock.model.operation import ENDING, deadline_of
+from paddock.model.time import SECOND_NS
 from paddock.ports.repository import Put
 
 if TYPE_CHECKING:
     from paddock.model.operation import Operation
     from paddock.ports.workflows import Workflows
-    from paddock.service.store import Store
+    from paddock.store.store import Store
 
 # The request that recorded the operation is given this long to start the workflow itself.
 REQUEST_GRACE_NS = 60 * SECOND_NS

@@ -1,4 +1,4 @@
-"""One part of a run of the reconciler. Where one of its steps fails, the others are done all the same.
+"""One work item of a run of the reconciler. Where one of its steps fails, the others are done all the same.
 
 What is not done now is done by the next run, a minute later, so nothing is tried again here.
 """
@@ -12,23 +12,22 @@ from typing import TYPE_CHECKING
 
 from paddock.errors import Busy, Transient
 from paddock.model.node_observation import is_watched
+from paddock.nodes.placement_groups import delete_empty_groups
+from paddock.nodes.tags import TAGS_PER_RUN, tag_instances
 from paddock.ports.repository import WriteConflictError
 from paddock.reconcile.claims import release_stale_claims
-from paddock.reconcile.counters import mend
-from paddock.reconcile.expire import expire, is_stuck
+from paddock.reconcile.drift import end_again, stop_started
+from paddock.reconcile.expiration import expire, is_stuck
+from paddock.reconcile.failed_nodes import forget_failed_nodes
+from paddock.reconcile.garbage_collection import end_orphans
 from paddock.reconcile.idle import end_idle
-from paddock.reconcile.left_over import forget_left_over
+from paddock.reconcile.ledger import mend
 from paddock.reconcile.names import repair_names
 from paddock.reconcile.observe import ended_launchers, observe
-from paddock.reconcile.orphans import end_orphans
-from paddock.reconcile.outlived import end_outlived
 from paddock.reconcile.resume import resume
-from paddock.reconcile.stop import stop_started
-from paddock.service.claims import repair_members
-from paddock.service.healing import heal
-from paddock.service.placement_groups import delete_empty_groups
-from paddock.service.steps.outcome import Next
-from paddock.service.tagging import TAGS_PER_RUN, tag_instances
+from paddock.virtual_clusters.claims import repair_members
+from paddock.virtual_clusters.reconcile import reconcile_virtual_cluster
+from paddock.workflow.outcome import Next
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,9 +35,9 @@ if TYPE_CHECKING:
     from paddock.model.instance import Instance
     from paddock.model.node import Node
     from paddock.ports.compute import Compute
-    from paddock.ports.parts import Part
+    from paddock.ports.work_queue import WorkItem
     from paddock.ports.workflows import Workflows
-    from paddock.service.store import Store
+    from paddock.store.store import Store
 
 logger = logging.getLogger(__name__)
 
@@ -50,8 +49,8 @@ class Report:
     ``stuck`` operations run long past their deadline; they may have been ended now. ``noticed`` are nodes
     whose instance had ended, stopped, started, or outlived its termination, ``orphans`` instances that no
     node had, ``mended`` ledgers, names and virtual clusters that differed from the nodes, ``tidied``
-    placement groups, ``healed`` virtual clusters that nodes are launched for, ``released`` claims that nobody
-    had confirmed, and ``idle`` nodes that are ended.
+    placement groups, ``relaunched`` virtual clusters that nodes are launched for, ``released`` claims that
+    nobody had confirmed, and ``idle`` nodes that are ended.
     """
 
     seen: int = 0
@@ -63,25 +62,25 @@ class Report:
     noticed: int = 0
     orphans: int = 0
     mended: int = 0
-    healed: int = 0
+    relaunched: int = 0
     released: int = 0
     idle: int = 0
 
 
-def reconcile(store: Store, compute: Compute, workflows: Workflows, part: Part) -> Report:
+def reconcile(store: Store, compute: Compute, workflows: Workflows, item: WorkItem) -> Report:
     """Bring an operation, a virtual cluster or a cluster back on its way. Done twice it does no harm."""
     report = Report()
-    if part.operation_id:
+    if item.operation_id:
         report.seen += 1
-        with _step("operation", report, part):
-            _reconcile_operation(store, compute, workflows, part.operation_id, report)
-    if part.virtual_cluster:
-        with _step("virtual cluster", report, part):
-            report.healed += heal(store, workflows, part.virtual_cluster) is not None
-        with _step("virtual cluster's nodes", report, part):
-            report.mended += repair_members(store, part.virtual_cluster)
-    if part.cluster:
-        _reconcile_cluster(store, compute, workflows, part, report)
+        with _step("operation", report, item):
+            _reconcile_operation(store, compute, workflows, item.operation_id, report)
+    if item.virtual_cluster:
+        with _step("virtual cluster", report, item):
+            report.relaunched += reconcile_virtual_cluster(store, workflows, item.virtual_cluster) is not None
+        with _step("virtual cluster's nodes", report, item):
+            report.mended += repair_members(store, item.virtual_cluster)
+    if item.cluster:
+        _reconcile_cluster(store, compute, workflows, item, report)
     return report
 
 
@@ -110,46 +109,46 @@ def _reconcile_cluster(
     store: Store,
     compute: Compute,
     workflows: Workflows,
-    part: Part,
+    item: WorkItem,
     report: Report,
 ) -> None:
-    cluster = part.cluster
+    cluster = item.cluster
     instances: Sequence[Instance] | None = None
     # The cloud is listed before the records: what is launched in between is then not taken for an orphan.
-    with _step("list instances", report, part):
+    with _step("list instances", report, item):
         instances = compute.launched_in(cluster)
     ledger, nodes = None, None
-    with _step("read records", report, part):
+    with _step("read records", report, item):
         ledger, nodes = store.read.ledger(cluster), store.read.nodes(cluster)
     if nodes is None:
         return
     if ledger is not None:
-        with _step("names", report, part):
+        with _step("names", report, item):
             report.mended += repair_names(store, workflows, cluster, nodes)
-        with _step("counters", report, part):
+        with _step("ledger", report, item):
             report.mended += mend(store, ledger, nodes)
     if instances is not None:
-        with _step("observe", report, part):
+        with _step("observe", report, item):
             ended = ended_launchers(store.read, nodes, store.now())
             watched = [node for node in nodes if is_watched(node, ended)]
             seen = _seen(compute, instances, watched)
             report.noticed += observe(store, cluster, nodes, seen, ended)
             report.noticed += stop_started(store.read, compute, cluster, nodes, seen)
-            report.noticed += end_outlived(store.read, compute, cluster, nodes, seen)
-        with _step("orphans", report, part):
+            report.noticed += end_again(store.read, compute, cluster, nodes, seen)
+        with _step("garbage collection", report, item):
             report.orphans += end_orphans(store, compute, cluster, instances, nodes)
-    with _step("claims", report, part):
+    with _step("claims", report, item):
         report.released += release_stale_claims(store, nodes)
-    with _step("left-over nodes", report, part):
-        forget_left_over(store, cluster, nodes)
-    with _step("idle nodes", report, part):
+    with _step("failed nodes", report, item):
+        forget_failed_nodes(store, cluster, nodes)
+    with _step("idle nodes", report, item):
         report.idle += end_idle(store, workflows, cluster, nodes)
     if instances is not None:
-        with _step("tags", report, part):
-            ready = [node for node in nodes if node.is_usable]
+        with _step("tags", report, item):
+            ready = [node for node in nodes if node.is_ready]
             listed = {instance.id: instance for instance in instances}
             tag_instances(compute, store.now, ready, listed, TAGS_PER_RUN)
-    with _step("placement groups", report, part):
+    with _step("placement groups", report, item):
         report.tidied += delete_empty_groups(store, compute, cluster)
 
 
@@ -161,12 +160,12 @@ def _seen(compute: Compute, instances: Sequence[Instance], nodes: Sequence[Node]
 
 
 @contextmanager
-def _step(name: str, report: Report, part: Part) -> Iterator[None]:
+def _step(name: str, report: Report, item: WorkItem) -> Iterator[None]:
     about = {
         "step": name,
-        "operation_id": part.operation_id,
-        "virtual_cluster": part.virtual_cluster,
-        "cluster": part.cluster,
+        "operation_id": item.operation_id,
+        "virtual_cluster": item.virtual_cluster,
+        "cluster": item.cluster,
     }
     try:
         yield

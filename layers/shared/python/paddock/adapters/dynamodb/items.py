@@ -22,9 +22,10 @@ from paddock.model.cluster import Cluster
 from paddock.model.identity import revised_at
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
-from paddock.model.operation import RETENTION_NS, SECOND_NS, Operation, Request
+from paddock.model.operation import RETENTION_NS, Operation, UsedRequestId
 from paddock.model.pace import Pace
 from paddock.model.quotas import Quotas
+from paddock.model.time import SECOND_NS
 from paddock.model.usage import USAGE_RETENTION_NS, UsageInterval
 from paddock.model.virtual_cluster import HISTORY_RETENTION_NS, VirtualCluster, VirtualClusterChange
 
@@ -46,7 +47,7 @@ _ADAPTERS: Mapping[Any, TypeAdapter[Any]] = {
         Operation,
         Pace,
         Quotas,
-        Request,
+        UsedRequestId,
         UsageInterval,
         VirtualCluster,
         VirtualClusterChange,
@@ -108,7 +109,7 @@ def _is_unsettled(record: Record) -> bool:
         case Operation():
             return record.is_running
         case VirtualCluster():
-            return record.is_unmet
+            return record.is_unsatisfied
         case _:
             return False
 
@@ -118,7 +119,7 @@ def _expires_at(record: Record) -> int:
     match record:
         case Operation() if not record.is_running:
             return record.finish_time + RETENTION_NS
-        case Request():
+        case UsedRequestId():
             return revised_at(record.revision) + RETENTION_NS
         case UsageInterval():
             return record.end + USAGE_RETENTION_NS

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from paddock.model.cluster import Cluster
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
-from paddock.model.operation import Operation, Request
+from paddock.model.operation import Operation, UsedRequestId
 from paddock.model.pace import Pace
 from paddock.model.quotas import Quotas
 from paddock.model.usage import UsageInterval
@@ -117,7 +117,7 @@ def key_of(record: Record) -> Key:  # noqa: PLR0911 - one for each kind of recor
             return pace()
         case Quotas():
             return quotas()
-        case Request():
+        case UsedRequestId():
             return request(record.request_id, record.cluster)
         case UsageInterval():
             return usage_interval(record.cluster, record.end, record.node_id)

@@ -18,7 +18,7 @@ from paddock.model.cluster import Cluster
 from paddock.model.identity import MAX_INDEX, node_id
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
-from paddock.model.operation import Operation, Request
+from paddock.model.operation import Operation, UsedRequestId
 from paddock.model.pace import Pace
 from paddock.model.quotas import Quotas
 from paddock.model.usage import UsageInterval
@@ -158,13 +158,13 @@ class DynamoDbRepository:
         """See ``Repository.quotas``."""
         return self._get(Quotas, keys.quotas())
 
-    def request(self, cluster: str, request_id: str) -> Request | None:
+    def request(self, cluster: str, request_id: str) -> UsedRequestId | None:
         """See ``Repository.request``."""
-        return self._get(Request, keys.request(request_id, cluster))
+        return self._get(UsedRequestId, keys.request(request_id, cluster))
 
-    def requests(self, request_id: str) -> Sequence[Request]:
+    def requests(self, request_id: str) -> Sequence[UsedRequestId]:
         """See ``Repository.requests``."""
-        return list(self._query(Request, keys.request(request_id, "").pk))
+        return list(self._query(UsedRequestId, keys.request(request_id, "").pk))
 
     def running_operations(self) -> Sequence[str]:
         """See ``Repository.running_operations``."""
@@ -199,7 +199,7 @@ class DynamoDbRepository:
             found.append(one)
         return found, None
 
-    def unmet_virtual_clusters(self) -> Sequence[str]:
+    def unsatisfied_virtual_clusters(self) -> Sequence[str]:
         """See ``Repository.unmet_virtual_clusters``."""
         return [item["sk"]["S"] for item in self._unsettled(keys.VIRTUAL_CLUSTERS)]
 

@@ -8,14 +8,14 @@ from paddock.http.reply import Listing
 from paddock.http.views.node import node_view
 from paddock.model.base import MAX_NODES
 from paddock.model.configuration import with_defaults
-from paddock.model.counting import Limit
+from paddock.model.limits import Limit
 from paddock.model.node import NodeStatus
-from paddock.model.operation import SECOND_NS
+from paddock.model.time import SECOND_NS
 
 if TYPE_CHECKING:
+    from paddock.clusters.status import BucketStatus, ClusterStatus
     from paddock.model.cluster import Cluster
     from paddock.model.definition import NodeArray
-    from paddock.service.cluster_status import BucketStatus, ClusterStatus
 
 CLUSTERS_LISTED = Listing("clusters", key="name")
 _NEVER = -1.0
@@ -116,7 +116,7 @@ def _bucket_view(status: ClusterStatus, one: BucketStatus) -> dict[str, Any]:
     }
     if status.nodes is not None:
         view["activeNodes"] = [
-            node.name for node in status.nodes if node.bucket_id == one.id and node.counted
+            node.name for node in status.nodes if node.bucket_id == one.id and node.uses_limits
         ]
     return view
 

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
     from paddock.model.node import Node
     from paddock.model.operation import Operation
-    from paddock.service.manage_nodes import NodeResult
-    from paddock.service.node_plan import Added
-    from paddock.service.read_nodes import NodePage
+    from paddock.nodes.manage import NodeResult
+    from paddock.nodes.plan import Added
+    from paddock.nodes.read import NodePage
 
 
 NODES_LISTED = Listing("nodes", key="NodeId")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from paddock.model.operation import SECOND_NS
+from paddock.model.time import SECOND_NS
 
 
 def time_view(nanoseconds: int) -> str:

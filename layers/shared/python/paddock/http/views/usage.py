@@ -11,8 +11,8 @@ from paddock.model.usage import core_hours, cost
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from paddock.clusters.usage import ClusterUsage
     from paddock.model.usage import Machine, NodeUse, Slot
-    from paddock.service.usage import ClusterUsage
 
 _LEFT_OUT = (
     "usage by node is left out, the reply would be too large: ask for less time or coarser granularity"

@@ -43,7 +43,7 @@ def virtual_cluster_view(one: VirtualCluster) -> dict[str, Any]:
 def written_view(one: VirtualCluster) -> dict[str, Any]:
     """One that was just written, with the operation that launches what it waits for."""
     view = virtual_cluster_view(one)
-    return {**view, "operationId": one.operation_id} if one.is_unmet and one.operation_id else view
+    return {**view, "operationId": one.operation_id} if one.is_unsatisfied and one.operation_id else view
 
 
 def history_view(

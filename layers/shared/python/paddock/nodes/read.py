@@ -1,0 +1,106 @@
+"""Reading nodes, whole clusters of them or those of one operation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from paddock.errors import InvalidRequest, NotFound
+from paddock.model.identity import is_id
+from paddock.model.operation import Action
+from paddock.model.wording import quoted
+from paddock.store.lookup import operation_of_request, require_cluster, require_operation
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paddock.model.node import Node
+    from paddock.model.operation import Operation
+    from paddock.ports.repository import Reads
+
+
+def list_nodes(
+    read: Reads, cluster: str, operation_id: str | None, request_id: str | None
+) -> tuple[Sequence[Node], Operation | None]:
+    """The nodes of a cluster, or those of the operation asked for, with that operation.
+
+    Raises ``NotFound`` for the cluster, or for an operation or request id unknown in it, and
+    ``InvalidRequest`` when both are given.
+    """
+    if operation_id is not None and request_id is not None:
+        msg = "the query must have operation or request_id, not both"
+        raise InvalidRequest(msg)
+    found = require_cluster(read, cluster)
+    if operation_id is not None:
+        operation = require_operation(read, operation_id)
+        if (operation.cluster, operation.cluster_uid) != (found.name, found.uid):
+            msg = f"No operation found with the id {quoted(operation_id)} in cluster {quoted(cluster)}"
+            raise NotFound(msg)
+    elif request_id is not None:
+        operation = operation_of_request(read, found, request_id)
+    else:
+        return read.nodes(cluster), None
+    return nodes_of(read, operation), operation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodePage:
+    """Some of the nodes that were asked for, in the order of their ids.
+
+    ``next_token`` is where to go on, ``None`` where there are no more. ``operation`` is the one asked for,
+    and ``operation_nodes`` are all of its nodes, whatever the page holds.
+    """
+
+    nodes: Sequence[Node]
+    next_token: str | None
+    operation: Operation | None
+    operation_nodes: Sequence[Node]
+
+
+def page_of_nodes(
+    read: Reads,
+    cluster: str,
+    operation_id: str | None = None,
+    request_id: str | None = None,
+    limit: int | None = None,
+    after: str = "",
+) -> NodePage:
+    """At most ``limit`` of what ``list_nodes`` lists, from where ``after`` (a ``next_token``) says.
+
+    A node that is there all the while stands in exactly one page, whatever comes and goes. Raises what
+    ``list_nodes`` raises, and ``InvalidRequest`` for a token that none can be.
+    """
+    if after and not is_id(after):
+        msg = "nextToken must be one that a reply gave"
+        raise InvalidRequest(msg)
+    # One more than is told, to know whether there are more.
+    most = None if limit is None else limit + 1
+    if operation_id is None and request_id is None:
+        require_cluster(read, cluster)
+        every: Sequence[Node] = ()
+        found, operation = read.nodes(cluster, most, after), None
+    else:
+        every, operation = list_nodes(read, cluster, operation_id, request_id)
+        found = [node for node in every if node.id > after][:most]
+    nodes = found[:limit]
+    return NodePage(
+        nodes=nodes,
+        next_token=nodes[-1].id if len(found) > len(nodes) else None,
+        operation=operation,
+        operation_nodes=every,
+    )
+
+
+def nodes_of(read: Reads, operation: Operation) -> Sequence[Node]:
+    """The nodes that an operation is about, as far as they still exist."""
+    if operation.action is Action.CREATE:
+        return read.nodes_made_by(operation)
+    return read.nodes_by_id(operation.cluster, operation.ids())
+
+
+def some_nodes_of(read: Reads, operation: Operation, after: int, count: int) -> Sequence[Node]:
+    """Those of ``nodes_of`` whose place among the operation's ids is one of ``count`` behind ``after``."""
+    if operation.action is Action.CREATE:
+        return read.nodes_made_by(operation, after, count)
+    ids = operation.ids()[after : after + count]
+    return read.nodes_by_id(operation.cluster, ids) if ids else ()

@@ -1,0 +1,96 @@
+"""Drift: instances that are not in the state that their nodes have, and that nothing else would put right.
+
+- The instance of a Deallocated node that was started by hand is stopped again. It would cost money and use up
+  quotas of the account without using limits. To have it run, start the node.
+- An instance that is still there when its node's termination has given up is asked to end again. EC2 may have
+  been out of reach for as long as the termination lasted. One that is protected ends as soon as it is not.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from paddock.model.node_observation import instance_of, must_end, must_stop
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from paddock.model.instance import Instance
+    from paddock.model.node import Node
+    from paddock.ports.compute import Compute
+    from paddock.ports.repository import Reads
+
+logger = logging.getLogger(__name__)
+
+
+def stop_started(
+    read: Reads,
+    compute: Compute,
+    cluster: str,
+    nodes: Sequence[Node],
+    seen: Mapping[str, Instance],
+) -> int:
+    """Stop what runs behind Deallocated nodes of a cluster; answers how many instances EC2 agreed to stop.
+
+    ``seen`` are the instances as the cloud showed them before the nodes were read. Where it was behind, an
+    instance is stopped that has stopped already, which is harmless.
+    """
+    stopping = _drifted(read, cluster, nodes, seen, must_stop)
+    if not stopping:
+        return 0
+    refused = compute.stop(stopping)
+    stopped = [instance_id for instance_id in stopping if instance_id not in refused]
+    logger.warning(
+        "stopped instances of Deallocated nodes",
+        extra={"cluster": cluster, "stopped": stopped, "refused": dict(refused)},
+    )
+    return len(stopped)
+
+
+def end_again(
+    read: Reads,
+    compute: Compute,
+    cluster: str,
+    nodes: Sequence[Node],
+    seen: Mapping[str, Instance],
+) -> int:
+    """End instances of a cluster that are still there after their nodes' terminations.
+
+    Returns the number of instances that EC2 agreed to end. ``seen`` are the instances as the cloud showed
+    them before the nodes were read.
+    """
+    ending = _drifted(read, cluster, nodes, seen, must_end)
+    if not ending:
+        return 0
+    refused = compute.terminate(ending)
+    ended = [instance_id for instance_id in ending if instance_id not in refused]
+    logger.warning(
+        "ended instances that outlived their termination",
+        extra={"cluster": cluster, "ended": ended, "refused": dict(refused)},
+    )
+    return len(ended)
+
+
+def _drifted(
+    read: Reads,
+    cluster: str,
+    nodes: Sequence[Node],
+    seen: Mapping[str, Instance],
+    has_drifted: Callable[[Node, Instance], bool],
+) -> list[str]:
+    """Ids of the instances that have drifted from these nodes, and from the nodes as they are now.
+
+    ``seen`` are the instances as the cloud showed them before the nodes were read. Another request may have
+    taken hold of a node since, so the candidates are read again.
+    """
+    candidates = [node.id for node in nodes if _drifted_of(node, seen, has_drifted)]
+    again = read.nodes_by_id(cluster, candidates) if candidates else ()
+    return [instance_id for node in again for instance_id in _drifted_of(node, seen, has_drifted)]
+
+
+def _drifted_of(
+    node: Node, seen: Mapping[str, Instance], has_drifted: Callable[[Node, Instance], bool]
+) -> list[str]:
+    instance = instance_of(node, seen)
+    return [instance.id] if instance is not None and has_drifted(node, instance) else []

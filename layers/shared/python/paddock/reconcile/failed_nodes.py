@@ -1,0 +1,26 @@
+"""Failed nodes: those that were launched for a virtual cluster and have failed are forgotten.
+
+Nobody else knows them by name, so nobody would ever end them. The virtual cluster's history tells what became
+of them, and others take their place.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from paddock.model.node_lifecycle import is_forgettable
+from paddock.store.lookup import running_among
+from paddock.store.release import forget_failed
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from paddock.model.node import Node
+    from paddock.store.store import Store
+
+
+def forget_failed_nodes(store: Store, cluster: str, nodes: Sequence[Node]) -> None:
+    """Forget the forgettable ones of these nodes, unless an operation on them runs: it counts by them."""
+    left = {node.id: {node.created_by, node.managing_operation_id} for node in nodes if is_forgettable(node)}
+    running = running_among(store.read, (one for ids in left.values() for one in ids)).keys()
+    forget_failed(store, cluster, [node for node, ids in left.items() if running.isdisjoint(ids)])

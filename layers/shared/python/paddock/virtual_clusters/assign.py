@@ -1,0 +1,98 @@
+"""Which nodes a virtual cluster gets before any are launched: those that were for it, and free ones."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import groupby
+from typing import TYPE_CHECKING
+
+from paddock.model.identity import operation_of
+from paddock.model.node import NodeStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from paddock.model.node import Node
+    from paddock.model.virtual_cluster import VirtualCluster
+    from paddock.ports.repository import Reads
+
+# About as many as one page of DynamoDB's holds.
+_PAGE_NODES = 1_000
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """A virtual cluster whose launched nodes are assigned, or given up for these reasons."""
+
+    one: VirtualCluster
+    reasons: tuple[str, ...] = ()
+
+
+def resolve_pending(read: Reads, one: VirtualCluster) -> Resolved:
+    """Assign those that are Ready by now, and give up those that will not be.
+
+    A record that is not there may yet be written, as long as its create is not recorded.
+    """
+    ready: list[Node] = []
+    waiting: dict[str, list[str]] = {}
+    reasons: list[str] = []
+    for node_type, ids in one.pending_ids().items():
+        for operation_id, some in groupby(ids, operation_of):
+            operation = read.operation(operation_id)
+            nodes = {node.id: node for node in read.nodes_made_by(operation)} if operation else {}
+            for identity in some:
+                node = nodes.get(identity)
+                if node is None:
+                    if operation is not None and operation.may_lack_records:
+                        waiting.setdefault(node_type, []).append(identity)
+                elif one.is_claimant_of(node) and node.is_ready:
+                    ready.append(node)
+                elif one.is_claimant_of(node) and node.is_starting:
+                    waiting.setdefault(node_type, []).append(identity)
+                elif node.status is NodeStatus.FAILED:
+                    reasons.append(node.status_message)
+    commonest = tuple(reason for reason, _ in Counter(reasons).most_common(3))
+    return Resolved(one.with_nodes(ready).with_pending(waiting), commonest)
+
+
+def find_free(read: Reads, one: VirtualCluster) -> list[Node]:
+    """Ready nodes that nobody holds, of what the virtual cluster is missing, as far as there are.
+
+    Nodes are read from behind the youngest that it has, where free ones are likely, and no more of them than
+    needed. Nodes that it has claimed and does not hold, since an update died half way, come first.
+    """
+    left = one.missing()
+    held = one.held_ids()
+    found: list[Node] = []
+    for page in _pages(read, one.cluster, max(one.node_instances, default="")) if left else ():
+        free = [node for node in page if node.id not in held and one.may_take(node)]
+        for node in sorted(free, key=lambda node: _preference(one.id, node)):
+            if left.get(node.template_id, 0):
+                left[node.template_id] -= 1
+                found.append(node)
+        if not any(left.values()):
+            break
+    return found
+
+
+def _pages(read: Reads, cluster: str, start: str) -> Iterator[Sequence[Node]]:
+    """All nodes of a cluster, first those with ids above ``start``."""
+    after = start
+    while page := read.nodes(cluster, _PAGE_NODES, after):
+        yield page
+        after = page[-1].id
+        if len(page) < _PAGE_NODES:
+            break
+    after = ""
+    while start and (page := read.nodes(cluster, _PAGE_NODES, after)):
+        yield [node for node in page if node.id <= start]
+        after = page[-1].id
+        if after >= start or len(page) < _PAGE_NODES:
+            break
+
+
+def _preference(virtual_cluster_id: str, node: Node) -> tuple[bool, bytes]:
+    """An order of nodes of each virtual cluster's own, so that competing ones mostly pick different nodes."""
+    return not node.virtual_cluster, sha256(f"{virtual_cluster_id}/{node.id}".encode()).digest()
