@@ -1,4 +1,4 @@
-"""Which nodes a virtual cluster gets before any are launched: those that were for it, and free ones."""
+"""Which nodes a virtual cluster gets before more are launched: those launched for it, and free nodes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from paddock.model.virtual_cluster import VirtualCluster
     from paddock.ports.repository import Reads
 
-# About as many as one page of DynamoDB's holds.
+# About as many nodes as one page of a DynamoDB query holds.
 _PAGE_NODES = 1_000
 
 
@@ -26,49 +26,52 @@ _PAGE_NODES = 1_000
 class Resolved:
     """A virtual cluster whose launched nodes are assigned, or given up for these reasons."""
 
-    one: VirtualCluster
+    virtual_cluster: VirtualCluster
     reasons: tuple[str, ...] = ()
 
 
-def resolve_pending(read: Reads, one: VirtualCluster) -> Resolved:
-    """Assign those that are Ready by now, and give up those that will not be.
+def resolve_pending(read: Reads, virtual_cluster: VirtualCluster) -> Resolved:
+    """Assign the pending nodes that are Ready by now, and give up those that will not become Ready.
 
     A record that is not there may yet be written, as long as its create is not recorded.
     """
     ready: list[Node] = []
     waiting: dict[str, list[str]] = {}
     reasons: list[str] = []
-    for node_type, ids in one.pending_ids().items():
-        for operation_id, some in groupby(ids, operation_of):
+    for node_type, ids in virtual_cluster.pending_ids().items():
+        for operation_id, node_ids in groupby(ids, operation_of):
             operation = read.operation(operation_id)
             nodes = {node.id: node for node in read.nodes_made_by(operation)} if operation else {}
-            for identity in some:
-                node = nodes.get(identity)
+            for node_id in node_ids:
+                node = nodes.get(node_id)
                 if node is None:
                     if operation is not None and operation.may_lack_records:
-                        waiting.setdefault(node_type, []).append(identity)
-                elif one.is_claimant_of(node) and node.is_ready:
+                        waiting.setdefault(node_type, []).append(node_id)
+                elif virtual_cluster.is_claimant_of(node) and node.is_ready:
                     ready.append(node)
-                elif one.is_claimant_of(node) and node.is_starting:
-                    waiting.setdefault(node_type, []).append(identity)
+                elif virtual_cluster.is_claimant_of(node) and node.is_starting:
+                    waiting.setdefault(node_type, []).append(node_id)
                 elif node.status is NodeStatus.FAILED:
                     reasons.append(node.status_message)
     commonest = tuple(reason for reason, _ in Counter(reasons).most_common(3))
-    return Resolved(one.with_nodes(ready).with_pending(waiting), commonest)
+    return Resolved(virtual_cluster.with_nodes(ready).with_pending(waiting), commonest)
 
 
-def find_free(read: Reads, one: VirtualCluster) -> list[Node]:
-    """Ready nodes that nobody holds, of what the virtual cluster is missing, as far as there are.
+def find_free(read: Reads, virtual_cluster: VirtualCluster) -> list[Node]:
+    """Ready nodes that no virtual cluster holds, of the node types that this one is missing.
 
-    Nodes are read from behind the youngest that it has, where free ones are likely, and no more of them than
-    needed. Nodes that it has claimed and does not hold, since an update died half way, come first.
+    It misses three nodes of a type and two are free: those two are returned. Reading starts behind its
+    youngest node, where free nodes are likely, and stops when enough are found. Nodes that it has claimed and
+    does not hold, since an update died half way, come first.
     """
-    left = one.missing()
-    held = one.held_ids()
+    left = virtual_cluster.missing()
+    held = virtual_cluster.held_ids()
     found: list[Node] = []
-    for page in _pages(read, one.cluster, max(one.node_instances, default="")) if left else ():
-        free = [node for node in page if node.id not in held and one.may_take(node)]
-        for node in sorted(free, key=lambda node: _preference(one.id, node)):
+    for page in (
+        _pages(read, virtual_cluster.cluster, max(virtual_cluster.node_instances, default="")) if left else ()
+    ):
+        free = [node for node in page if node.id not in held and virtual_cluster.may_take(node)]
+        for node in sorted(free, key=lambda node: _preference(virtual_cluster.id, node)):
             if left.get(node.template_id, 0):
                 left[node.template_id] -= 1
                 found.append(node)
@@ -94,5 +97,5 @@ def _pages(read: Reads, cluster: str, start: str) -> Iterator[Sequence[Node]]:
 
 
 def _preference(virtual_cluster_id: str, node: Node) -> tuple[bool, bytes]:
-    """An order of nodes of each virtual cluster's own, so that competing ones mostly pick different nodes."""
+    """A sort key: each virtual cluster has its own order, so writers mostly pick different nodes."""
     return not node.virtual_cluster, sha256(f"{virtual_cluster_id}/{node.id}".encode()).digest()

@@ -7,14 +7,14 @@ or lost a race, is given back by the writer, by the next change of that virtual 
 after a while.
 
 However long a writer sleeps, it does not commit with claims that it has lost. Its commit names the record
-that it read, of the virtual cluster or its tombstone, and there is one before the first early claim. Whoever
-gives back a claim that the commit could confirm gives that record a new revision first; only a writer that
-gives back its own claims need not. And each claim is given back as it was read, so one that another writer
-has made anew since, for a commit on the new revision, stays.
+that it read, of the virtual cluster or its tombstone; such a record exists before the first early claim. A
+process that gives back a claim which the commit could confirm first gives that record a new revision; only a
+writer that gives back its own claims need not. And each claim is given back as it was read, so a claim that
+another writer has made anew since, for a commit on the new revision, stays.
 
-A node is claimed by a write even where it names the virtual cluster already. So whoever was about to give it
-back, for it was left from earlier, finds it changed. A writer that loses gives back what was free before, and
-nothing else: what named the virtual cluster already may be another writer's, who has won.
+A node is claimed by a write even where it names the virtual cluster already. So a process that was about to
+give it back, as a leftover of an earlier update, finds it changed. A writer that loses gives back only nodes
+that were free before: a node that named the virtual cluster already may belong to the writer that won.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from paddock.ports.repository import Write
     from paddock.store.store import Store, Written
 
-# No function that claims runs for longer than half of this, so none that lives loses its claims. That lost
-# ones are not confirmed does not depend on it.
+# No function that claims runs for longer than half of this, so no running function loses its claims. That
+# lost claims are not confirmed does not depend on it.
 CLAIM_GRACE_NS = 120 * SECOND_NS
 
 _MAX_REASONS = 5
@@ -65,7 +65,7 @@ class Change:
 
 
 def commit_change(store: Store, stored: VirtualCluster | None, change: Change) -> Written:
-    """Do it, or raise ``WriteConflictError`` with nothing done; returns what is written at once."""
+    """Commit the change, or raise ``WriteConflictError`` with nothing done; returns the final transaction."""
     now, after = store.now(), change.after
     record = change_between(stored, after, change.action, now, by=change.by, message=change.message)
     head: list[Write] = [Put(after, was=stored), Put(record, was=None), *change.others]
@@ -78,7 +78,7 @@ def commit_change(store: Store, stored: VirtualCluster | None, change: Change) -
             change.released_nodes[: room - len(late)],
             change.released_nodes[room - len(late) :],
         )
-        # What is claimed earlier may come to nothing; these are in the virtual cluster if they are claimed.
+        # An earlier claim may come to nothing; these nodes are in the virtual cluster if they are claimed.
         in_one: list[Write] = [Put(replace(claims[node.id], was_held=True), was=node) for node in late]
         in_one += [Put(given_back(node, now), was=node) for node in with_it]
         if not room or store.fits(*head, *in_one):
@@ -102,17 +102,19 @@ def commit_change(store: Store, stored: VirtualCluster | None, change: Change) -
     return written
 
 
-def _reserved(store: Store, one: VirtualCluster, now: int) -> VirtualCluster:
-    """A record of an id that was never used: what the commit names, once its claims may be given back."""
-    made = replace(tombstone(one.id, one.cluster, now), reserved=True, uid=one.uid)
+def _reserved(store: Store, virtual_cluster: VirtualCluster, now: int) -> VirtualCluster:
+    """Write a record of an id that was never used, so that the commit after early claims can name it."""
+    made = replace(
+        tombstone(virtual_cluster.id, virtual_cluster.cluster, now), reserved=True, uid=virtual_cluster.uid
+    )
     return store.commit(Put(made, was=None)).stored(made)
 
 
 def release_claims(store: Store, nodes: Sequence[Node], now: int) -> None:
-    """Give these nodes back, which their virtual cluster had, as far as they are as they were read.
+    """Give back these nodes, which their virtual cluster had; nodes that have changed since are left.
 
-    What they were claimed for is decided by then. Where the store does not take the calls, the reconciler
-    gives them back.
+    The change that they were claimed for is decided by then. If the store fails, the reconciler gives the
+    nodes back.
     """
     with suppress(TransientStore):
         store.commit_each([Put(given_back(node, now), was=node) for node in nodes])
@@ -125,10 +127,10 @@ def unclaim(store: Store, nodes: Sequence[Node], now: int) -> None:
 
 
 def release_unconfirmed(store: Store, name: str, nodes: Sequence[Node]) -> int:
-    """Give back those of these nodes, which bear this virtual cluster's name, that it does not have.
+    """Give back the nodes that bear this virtual cluster's name without being its own; returns their number.
 
-    Answers how many that are. Claims younger than any function lives are left, for they may be confirmed. The
-    nodes are read before this is called. Raises ``WriteConflictError`` where the virtual cluster changes.
+    Claims younger than the longest function run are left, for they may be confirmed. The nodes are read
+    before this is called. Raises ``WriteConflictError`` if the virtual cluster changes meanwhile.
     """
     stored = store.read.virtual_cluster(name)
     held = stored.held_ids() if stored is not None else ()
@@ -149,11 +151,11 @@ def release_unconfirmed(store: Store, name: str, nodes: Sequence[Node]) -> int:
 
 
 def repair_members(store: Store, name: str) -> int:
-    """Take those members out of a virtual cluster that are not its own; answers how many that are.
+    """Take members that are not its own out of a virtual cluster; returns their number.
 
-    That is a bug, and others take their place. Its record is read before the nodes. What it has was claimed
-    before, so a node that does not bear its claim is not its own, unless the record has changed since, which
-    the write finds out.
+    Such a member is a bug, and other nodes take its place. The record is read before the nodes. A member was
+    claimed before it was recorded, so a node that does not bear the claim is not a member, unless the record
+    has changed since; then the write conflicts.
     """
 
     def attempt() -> tuple[int, str]:
@@ -166,8 +168,8 @@ def repair_members(store: Store, name: str) -> int:
         if not wrong:
             return 0, ""
         now = store.now()
-        there = {node.id: node for node in nodes}
-        reasons = "; ".join(f"{one} {_why_wrong(there.get(one))}" for one in wrong[:_MAX_REASONS])
+        by_id = {node.id: node for node in nodes}
+        reasons = "; ".join(f"{node_id} {_why_wrong(by_id.get(node_id))}" for node_id in wrong[:_MAX_REASONS])
         message = f"{counted(len(wrong), 'node was', 'nodes were')} not its own: {reasons}"
         condition = stored.condition.changed(ConditionReason.NODES_LOST, message, now)
         after = replace(stored.without(wrong), condition=condition, retry_at=0)

@@ -1,4 +1,4 @@
-"""Launching what a virtual cluster is missing."""
+"""Launching the nodes that a virtual cluster is missing."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """A virtual cluster that waits for what is launched for it, and what must be written with it.
+    """A virtual cluster that waits for its launch, the operation, and the writes that belong to both.
 
-    ``reasons`` say why not all that it is missing is launched.
+    ``reasons`` say why not all missing nodes are launched.
     """
 
     after: VirtualCluster
@@ -32,26 +32,29 @@ class Launch:
     reasons: str = ""
 
 
-def launch_missing(read: Reads, one: VirtualCluster, now: int) -> Launch:
-    """Plan to launch what the virtual cluster is missing, as far as limits allow. Raises ``NotFound``."""
-    cluster, ledger = require_cluster(read, one.cluster), require_ledger(read, one.cluster)
-    if cluster.uid != one.cluster_uid:
-        msg = f"The cluster {quoted(one.cluster)} was deleted, and another has its name"
+def launch_missing(read: Reads, virtual_cluster: VirtualCluster, now: int) -> Launch:
+    """Plan to launch the missing nodes, as far as limits allow. Raises ``NotFound``."""
+    cluster, ledger = (
+        require_cluster(read, virtual_cluster.cluster),
+        require_ledger(read, virtual_cluster.cluster),
+    )
+    if cluster.uid != virtual_cluster.cluster_uid:
+        msg = f"The cluster {quoted(virtual_cluster.cluster)} was deleted, and another has its name"
         raise NotFound(msg)
-    plan = NodePlan(cluster, ledger, known_quotas(read), now, one)
-    for node_type, count in one.missing().items():
+    plan = NodePlan(cluster, ledger, known_quotas(read), now, virtual_cluster)
+    for node_type, count in virtual_cluster.missing().items():
         plan.add_of_type(node_type, count)
     operation = plan.operation()
-    tried = with_attempt(one, now)
+    tried = with_attempt(virtual_cluster, now)
     if not operation.total:
         return Launch(tried, reasons=plan.reasons)
     after = replace(_with_launched(tried, operation), operation_id=operation.id)
     return Launch(after, operation, plan.writes(operation), plan.reasons)
 
 
-def _with_launched(one: VirtualCluster, operation: Operation) -> VirtualCluster:
+def _with_launched(virtual_cluster: VirtualCluster, operation: Operation) -> VirtualCluster:
     """The virtual cluster that waits for the nodes of an operation as well."""
-    pending = one.pending_ids()
+    pending = virtual_cluster.pending_ids()
     for node in operation.planned_nodes():
         pending.setdefault(node.template_id, []).append(node.id)
-    return one.with_pending(pending)
+    return virtual_cluster.with_pending(pending)

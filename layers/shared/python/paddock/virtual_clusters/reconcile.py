@@ -33,11 +33,11 @@ def reconcile_virtual_cluster(
     virtual_cluster_id: str,
     free_types: Collection[str] | None = None,
 ) -> Operation | None:
-    """Assign what was launched and what is free, and launch what is still missing; answers what launches it.
+    """Assign launched and free nodes, and launch the nodes still missing; returns the launching operation.
 
-    Launches are tried again after pauses that grow; each try is written down, also one that limits leave no
-    room for. Where none is due and nothing is new, nothing is written. Free nodes are looked for if any of
-    ``free_types`` are missing; ``None``: it is not known which there are.
+    Launches are tried again after pauses that grow; each try is recorded, also a try that the limits leave no
+    room for. If no launch is due and nothing is new, nothing is written. Free nodes are looked for if any of
+    ``free_types`` are missing; with ``None``, the types of free nodes are not known.
     """
 
     def attempt() -> Operation | None:
@@ -45,11 +45,13 @@ def reconcile_virtual_cluster(
         if stored is None or not stored.is_unsatisfied:
             return None
         resolved = resolve_pending(store.read, stored)
-        may_be_free = free_types is None or not resolved.one.missing().keys().isdisjoint(free_types)
-        claimed = find_free(store.read, resolved.one) if may_be_free else []
+        may_be_free = free_types is None or not resolved.virtual_cluster.missing().keys().isdisjoint(
+            free_types
+        )
+        claimed = find_free(store.read, resolved.virtual_cluster) if may_be_free else []
         if claimed and not _has_its_cluster(store.read, stored):
             claimed = []
-        after = resolved.one.with_nodes(claimed)
+        after = resolved.virtual_cluster.with_nodes(claimed)
         now = store.now()
         is_due = after.missing() and after.provision and now >= after.retry_at
         launch = _launch(store.read, after, now) if is_due else Launch(after)
@@ -72,16 +74,17 @@ def reconcile_virtual_cluster(
 
 
 def reconcile_unsatisfied(store: Store, workflows: Workflows, cluster: str) -> None:
-    """Heal the virtual clusters of a cluster that want more nodes than they have.
+    """Reconcile the virtual clusters of a cluster that want more nodes than they have.
 
-    One that cannot be healed holds up no other. Raises what may pass by itself, once the others are done.
+    A virtual cluster that fails holds up no other. Once all are done, the first error that may pass by itself
+    is raised.
     """
     passing: list[PaddockError] = []
     free_types: set[str] | None = None
     for name in store.read.unsatisfied_virtual_clusters():
         try:
-            one = store.read.virtual_cluster(name)
-            if one is not None and one.cluster == cluster:
+            virtual_cluster = store.read.virtual_cluster(name)
+            if virtual_cluster is not None and virtual_cluster.cluster == cluster:
                 if free_types is None:
                     # Once for all of them: a busy cluster has thousands of nodes, and none that is free.
                     usable = [node for node in store.read.nodes(cluster) if node.is_ready]
@@ -96,51 +99,56 @@ def reconcile_unsatisfied(store: Store, workflows: Workflows, cluster: str) -> N
 
 
 def join(store: Store, virtual_cluster_id: str) -> None:
-    """Assign what was launched for a virtual cluster and is Ready by now."""
+    """Assign the nodes that were launched for a virtual cluster and are Ready by now."""
 
     def attempt() -> None:
         stored = store.read.virtual_cluster(virtual_cluster_id)
         if stored is None or not stored.pending:
             return
         resolved = resolve_pending(store.read, stored)
-        if len(resolved.one.node_instances) == len(stored.node_instances):
+        if len(resolved.virtual_cluster.node_instances) == len(stored.node_instances):
             return
         now = store.now()
-        after = as_it_is(resolved.one, "; ".join(resolved.reasons), now)
+        after = as_it_is(resolved.virtual_cluster, "; ".join(resolved.reasons), now)
         commit_change(store, stored, Change(after=after, action="NodesJoined"))
 
     store.retry_on_conflict(attempt)
 
 
-def as_it_is(one: VirtualCluster, reasons: str, now: int) -> VirtualCluster:
-    """The virtual cluster, saying what it has become.
+def as_it_is(virtual_cluster: VirtualCluster, reasons: str, now: int) -> VirtualCluster:
+    """The virtual cluster with a condition that states what it has and lacks.
 
-    As long as it lacks nodes, the last ``reasons`` that there were go on being told.
+    As long as it lacks nodes, the condition keeps showing the last known ``reasons``.
     """
-    return replace(one, condition=_condition_of(one, reasons or one.condition.cause, now))
+    return replace(
+        virtual_cluster,
+        condition=_condition_of(virtual_cluster, reasons or virtual_cluster.condition.cause, now),
+    )
 
 
-def _condition_of(one: VirtualCluster, cause: str, now: int) -> Condition:
-    missing, unassigned = one.missing(), one.unassigned()
-    told = f": {cause}" if cause else ""
+def _condition_of(virtual_cluster: VirtualCluster, cause: str, now: int) -> Condition:
+    missing, unassigned = virtual_cluster.missing(), virtual_cluster.unassigned()
+    because = f": {cause}" if cause else ""
     if missing:
-        message = f"{quoted(missing)} are missing{told}"
-        return one.condition.changed(ConditionReason.INSUFFICIENT_NODES, message, now, cause=cause)
+        message = f"{quoted(missing)} are missing{because}"
+        return virtual_cluster.condition.changed(
+            ConditionReason.INSUFFICIENT_NODES, message, now, cause=cause
+        )
     if unassigned:
-        message = f"{quoted(unassigned)} are being launched{told}"
-        return one.condition.changed(ConditionReason.LAUNCHING, message, now, cause=cause)
-    return one.condition.changed(ConditionReason.SATISFIED, "", now)
+        message = f"{quoted(unassigned)} are being launched{because}"
+        return virtual_cluster.condition.changed(ConditionReason.LAUNCHING, message, now, cause=cause)
+    return virtual_cluster.condition.changed(ConditionReason.SATISFIED, "", now)
 
 
-def _has_its_cluster(read: Reads, one: VirtualCluster) -> bool:
-    """Whether the cluster of that name, in which nodes were found, is the one that it was made in."""
-    cluster = read.cluster(one.cluster)
-    return cluster is not None and cluster.uid == one.cluster_uid
+def _has_its_cluster(read: Reads, virtual_cluster: VirtualCluster) -> bool:
+    """Whether the cluster of that name, in which nodes were found, is the cluster that it was made in."""
+    cluster = read.cluster(virtual_cluster.cluster)
+    return cluster is not None and cluster.uid == virtual_cluster.cluster_uid
 
 
-def _launch(read: Reads, one: VirtualCluster, now: int) -> Launch:
-    """Launch what is missing; where the cluster is gone, the try counts all the same."""
+def _launch(read: Reads, virtual_cluster: VirtualCluster, now: int) -> Launch:
+    """Launch the missing nodes; if the cluster is gone, the try counts all the same."""
     try:
-        return launch_missing(read, one, now)
+        return launch_missing(read, virtual_cluster, now)
     except NotFound as gone:
-        return Launch(with_attempt(one, now), reasons=gone.message)
+        return Launch(with_attempt(virtual_cluster, now), reasons=gone.message)

@@ -49,11 +49,11 @@ def write_virtual_cluster(
     expected: int | None,
     by: str = "",
 ) -> VirtualCluster:
-    """Create or update a virtual cluster; answers it as it is now.
+    """Create or update a virtual cluster; returns its new state.
 
-    Nodes that stay wanted stay assigned; then come ready free nodes of its cluster; what is still missing is
+    Nodes that stay wanted stay assigned; then come ready free nodes of its cluster; nodes still missing are
     launched, unless the request has ``provision`` false. ``expected`` is the revision that the writer last
-    read, ``None`` or 0 to create; ``by`` is the writer's name. A dry run answers the same without effect.
+    read, ``None`` or 0 to create; ``by`` is the writer's name. A dry run returns the same without effect.
     Raises ``RevisionConflict`` before anything else is judged, then ``ImmutableAttribute``, ``NotFound`` for
     the cluster, ``InvalidRequest`` for an unknown node type, and ``InsufficientNodes``.
     """
@@ -67,7 +67,7 @@ def write_virtual_cluster(
         desired = _desired(request, stored, default_cluster)
         cluster = _require_node_types(store.read, desired)
         desired = replace(desired, cluster_uid=cluster.uid)
-        kept = resolve_pending(store.read, desired).one.within_desired()
+        kept = resolve_pending(store.read, desired).virtual_cluster.within_desired()
         claimed = find_free(store.read, kept)
         after = kept.with_nodes(claimed)
         now = store.now()
@@ -145,7 +145,7 @@ def delete_virtual_cluster(
 ) -> tuple[VirtualCluster, Operation | None]:
     """Give all nodes back to the pool, or end those that may be ended.
 
-    Answers the last state, and the operation that ends nodes where there is one.
+    Returns the last state, and the operation that ends nodes, if there is one.
 
     Its revision is remembered for a day, so that no later virtual cluster of this id gets it again. Raises
     ``NotFound``, and ``RevisionConflict`` where a revision is expected.
@@ -183,52 +183,54 @@ def delete_virtual_cluster(
     return deleted, operation
 
 
-def _launch(read: Reads, one: VirtualCluster, now: int) -> Launch:
-    """Launch what is missing, all of it. Raises ``InsufficientNodes``."""
-    first = replace(one, attempts=0, retry_at=0)
-    missing = one.missing()
+def _launch(read: Reads, virtual_cluster: VirtualCluster, now: int) -> Launch:
+    """Launch all missing nodes. Raises ``InsufficientNodes``."""
+    first = replace(virtual_cluster, attempts=0, retry_at=0)
+    missing = virtual_cluster.missing()
     if not missing:
         return Launch(first)
-    if not one.provision:
-        raise _insufficient(one, missing, "provision is false, so none are launched")
+    if not virtual_cluster.provision:
+        raise _insufficient(virtual_cluster, missing, "provision is false, so none are launched")
     launch = launch_missing(read, first, now)
     if short := launch.after.missing():
-        raise _insufficient(one, short, launch.reasons)
+        raise _insufficient(virtual_cluster, short, launch.reasons)
     return launch
 
 
 def _require_unchanged(read: Reads, virtual_cluster_id: str, stored: VirtualCluster | None) -> None:
-    """Raise ``WriteConflictError`` where another writer was faster: what is missing may be claimed by it."""
+    """Raise ``WriteConflictError`` if another writer was faster: it may have claimed the missing nodes."""
     now = read.virtual_cluster(virtual_cluster_id)
     if now is not None and (stored is None or now.revision != stored.revision):
         raise WriteConflictError([Put(now, was=stored)])
 
 
-def _insufficient(one: VirtualCluster, short: Mapping[str, int], reason: str) -> InsufficientNodes:
+def _insufficient(
+    virtual_cluster: VirtualCluster, short: Mapping[str, int], reason: str
+) -> InsufficientNodes:
     msg = (
         f"No enough nodes to add to the virtual cluster: {quoted(dict(short))} are missing in cluster "
-        f"{quoted(one.cluster)}; {reason}"
+        f"{quoted(virtual_cluster.cluster)}; {reason}"
     )
-    recommended = {name: count - short.get(name, 0) for name, count in one.replica_sets.items()}
+    recommended = {name: count - short.get(name, 0) for name, count in virtual_cluster.replica_sets.items()}
     return InsufficientNodes(msg, replica_sets_to_recommend=recommended, missing=dict(short))
 
 
-def _record_pending(store: Store, one: VirtualCluster) -> None:
-    """Write what a launch for it has not written yet: an action takes hold of nodes that are on record."""
-    launching = {operation_of(node_id) for ids in one.pending_ids().values() for node_id in ids}
+def _record_pending(store: Store, virtual_cluster: VirtualCluster) -> None:
+    """Write the records that its launches have not written yet: an action ends only nodes on record."""
+    launching = {operation_of(node_id) for ids in virtual_cluster.pending_ids().values() for node_id in ids}
     for operation in map(store.read.operation, sorted(launching)):
         if operation is not None:
             record_missing_nodes(store, operation)
 
 
-def _held(read: Reads, one: VirtualCluster, ids: Collection[str]) -> list[Node]:
-    """Those of these nodes that exist and name the virtual cluster."""
-    nodes = read.nodes_by_id(one.cluster, ids) if ids else ()
-    return [node for node in nodes if one.is_claimant_of(node)]
+def _held(read: Reads, virtual_cluster: VirtualCluster, ids: Collection[str]) -> list[Node]:
+    """The nodes with these ids that exist and name the virtual cluster."""
+    nodes = read.nodes_by_id(virtual_cluster.cluster, ids) if ids else ()
+    return [node for node in nodes if virtual_cluster.is_claimant_of(node)]
 
 
 def _was_deleted(read: Reads, virtual_cluster_id: str, expected: int | None) -> bool:
-    """Whether a write that is based on a revision means one that was deleted, rather than an id never used.
+    """Whether a write with a revision means a deleted virtual cluster, rather than an id never used.
 
     Its history outlives its tombstone. A create that meets neither is committed only if there is still
     neither a virtual cluster nor a tombstone.
