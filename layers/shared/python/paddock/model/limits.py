@@ -166,7 +166,7 @@ def _limits(
     in_use: list[tuple[NodeArray, Bucket, int]],
 ) -> list[Limit]:
     in_cluster = _sum(in_use)
-    in_array = _sum(one for one in in_use if one[0].name == array.name)
+    in_array = _sum(bucket_use for bucket_use in in_use if bucket_use[0].name == array.name)
     candidates = (
         (MAX_NODES, in_cluster.nodes, 1),
         (definition.max_count, in_cluster.nodes, 1),
@@ -192,9 +192,9 @@ def _quota(
     if own is None and code is not None and code in quotas:
         # Who has a number of its own is not held by the account's, but uses it up all the same.
         used = sum(
-            active * one.cores
-            for other, one, active in in_use
-            if quota_code(one.instance_type, spot=other.interruptible) == code
+            active * used_bucket.cores
+            for used_array, used_bucket, active in in_use
+            if quota_code(used_bucket.instance_type, spot=used_array.interruptible) == code
         )
         return Quota(quotas[code], used, bucket.cores, code)
     # Neighbours of its size never eat into this one.

@@ -165,7 +165,7 @@ class Node:
     @property
     def instance_ids(self) -> list[str]:
         """All instances that stand behind this node; two of them only while one is replaced."""
-        return [one for one in (self.instance_id, self.replaced_instance_id) if one]
+        return [instance_id for instance_id in (self.instance_id, self.replaced_instance_id) if instance_id]
 
     @property
     def is_wanted(self) -> bool:

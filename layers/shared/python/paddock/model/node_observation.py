@@ -119,7 +119,7 @@ def observed(node: Node, instance: Instance | None, now: int) -> Node:
 
 def looked_for(node: Node, seen: Mapping[str, Instance], now: int) -> Node:
     """The node with the time since when none of its instances is seen; the very same where nothing is new."""
-    since = 0 if any(one in seen for one in node.instance_ids) else node.unseen_since or now
+    since = 0 if any(instance_id in seen for instance_id in node.instance_ids) else node.unseen_since or now
     if since == node.unseen_since or not node.instance_ids:
         return node
     return replace(node, unseen_since=since)

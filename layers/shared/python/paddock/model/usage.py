@@ -107,8 +107,8 @@ def sum_by_machine(intervals: Iterable[UsageInterval], edges: Sequence[int]) -> 
     product, so thousands of nodes that ran for all of a month are summed up by the hour at once.
     """
     series: defaultdict[Machine, _Series] = defaultdict(lambda: _Series(edges))
-    for one in intervals:
-        series[_machine(one)].add(one.start, one.end)
+    for interval in intervals:
+        series[_machine(interval)].add(interval.start, interval.end)
     slots = [Slot(start, end) for start, end in pairwise(edges)]
     for machine, used in series.items():
         for slot, amount in zip(slots, used.amounts(), strict=True):
@@ -119,16 +119,16 @@ def sum_by_machine(intervals: Iterable[UsageInterval], edges: Sequence[int]) -> 
 
 def count_node_uses(intervals: Iterable[UsageInterval], edges: Sequence[int]) -> int:
     """How many entries ``add_nodes`` would make at the most."""
-    return sum(len(_slots_of(one, edges)) for one in intervals)
+    return sum(len(_slots_of(interval, edges)) for interval in intervals)
 
 
 def add_nodes(slots: Sequence[Slot], intervals: Iterable[UsageInterval], edges: Sequence[int]) -> None:
     """Fill in the slots' ``nodes``, in the order of their ids. ``slots`` are those between these edges."""
     used: list[defaultdict[tuple[str, str, Machine], int]] = [defaultdict(int) for _ in slots]
-    for one in intervals:
-        key = (one.node_id, one.name, _machine(one))
-        for index in _slots_of(one, edges):
-            used[index][key] += min(one.end, edges[index + 1]) - max(one.start, edges[index])
+    for interval in intervals:
+        key = (interval.node_id, interval.name, _machine(interval))
+        for index in _slots_of(interval, edges):
+            used[index][key] += min(interval.end, edges[index + 1]) - max(interval.start, edges[index])
     for slot, uses in zip(slots, used, strict=True):
         slot.nodes = [NodeUse(*key, used=uses[key]) for key in sorted(uses, key=lambda key: key[0])]
 

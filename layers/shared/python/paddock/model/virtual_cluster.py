@@ -109,7 +109,7 @@ class VirtualCluster:
 
     def held_ids(self) -> set[str]:
         """Ids of all nodes that it holds: assigned ones, and those that are being launched for it."""
-        return {*self.node_instances, *(one for ids in self.pending_ids().values() for one in ids)}
+        return {*self.node_instances, *(node_id for ids in self.pending_ids().values() for node_id in ids)}
 
     @property
     def claim(self) -> str:
@@ -149,14 +149,14 @@ class VirtualCluster:
 
     def with_pending(self, ids: Mapping[str, Collection[str]]) -> VirtualCluster:
         """With exactly these nodes as being launched, by node type."""
-        pending = {name: NameSet(some).to_document() for name, some in ids.items() if some}
+        pending = {name: NameSet(node_ids).to_document() for name, node_ids in ids.items() if node_ids}
         return replace(self, pending=pending)
 
     def without(self, ids: Collection[str]) -> VirtualCluster:
         """Without these nodes, assigned or being launched."""
         gone = set(ids)
-        left = {one: instance for one, instance in self.node_instances.items() if one not in gone}
-        pending = {name: set(some) - gone for name, some in self.pending_ids().items()}
+        left = {node_id: instance for node_id, instance in self.node_instances.items() if node_id not in gone}
+        pending = {name: set(node_ids) - gone for name, node_ids in self.pending_ids().items()}
         return replace(self, node_instances=left).with_pending(pending)
 
     def within_desired(self) -> VirtualCluster:
@@ -165,7 +165,9 @@ class VirtualCluster:
         pending = self.pending_ids()
         for name in {*pending, *(instance.template_id for instance in self.node_instances.values())}:
             # Ids follow each other in time.
-            mine = sorted(one for one, kind in self.node_instances.items() if kind.template_id == name)
+            mine = sorted(
+                node_id for node_id, instance in self.node_instances.items() if instance.template_id == name
+            )
             wanted = self.replica_sets.get(name, 0)
             excess += [*mine, *pending.get(name, ())][wanted:]
         return self.without(excess)

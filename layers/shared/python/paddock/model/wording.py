@@ -19,6 +19,6 @@ def listed(names: Iterable[object]) -> str:
     return ", ".join(str(name) for name in names) or "none"
 
 
-def counted(count: int, one: str, several: str) -> str:
+def counted(count: int, singular: str, plural: str) -> str:
     """The count before the words for it: ``1 node was lost``, ``2 nodes were lost``."""
-    return f"{count} {one if count == 1 else several}"
+    return f"{count} {singular if count == 1 else plural}"

@@ -54,8 +54,12 @@ def require_operation(read: Reads, operation_id: str) -> Operation:
 
 def running_among(read: Reads, operation_ids: Iterable[str]) -> dict[str, Operation]:
     """Those of these operations that run, by id; one that is forgotten has ended."""
-    found = {one: read.operation(one) for one in set(operation_ids)}
-    return {one: operation for one, operation in found.items() if operation and operation.is_running}
+    found = {operation_id: read.operation(operation_id) for operation_id in set(operation_ids)}
+    return {
+        operation_id: operation
+        for operation_id, operation in found.items()
+        if operation and operation.is_running
+    }
 
 
 def operation_of_request(read: Reads, cluster: Cluster, request_id: str) -> Operation:

@@ -60,7 +60,7 @@ def write_verdicts(
         return ledger, writes + _usage_until(ended, store.now())
 
     overtaken = [write.was for write in store.commit_each(alone).conflicts]
-    require_recorded(store, [node for one, node in with_ledger.items() if is_removal(verdicts[one])])
+    require_recorded(store, [node for node_id, node in with_ledger.items() if is_removal(verdicts[node_id])])
     resolve_nodes(store, cluster, with_ledger.keys(), resolve)
     return verdicts | {node.id: node for node in overtaken if isinstance(node, Node)}
 
@@ -92,16 +92,14 @@ def never_launched(read: Reads, nodes: Sequence[Node]) -> list[Node]:
     """Those of these nodes without instance that will get none: their launcher has passed them or ended."""
     running = running_among(read, (node.launching_operation_id for node in nodes))
     places = {
-        (launching_operation_id.id, identity): place
-        for launching_operation_id in running.values()
-        for place, identity in enumerate(launching_operation_id.ids(), start=1)
+        (operation.id, node_id): place
+        for operation in running.values()
+        for place, node_id in enumerate(operation.ids(), start=1)
     }
 
     def is_passed(node: Node) -> bool:
-        launching_operation_id = running.get(node.launching_operation_id)
-        return launching_operation_id is None or launching_operation_id.launched_to >= places.get(
-            (launching_operation_id.id, node.id), 0
-        )
+        operation = running.get(node.launching_operation_id)
+        return operation is None or operation.launched_to >= places.get((operation.id, node.id), 0)
 
     return [node for node in nodes if is_passed(node)]
 
@@ -131,9 +129,9 @@ def resolve_nodes(store: Store, cluster: str, ids: Collection[str], resolve: _Re
     no longer leave their virtual clusters.
     """
 
-    def decide(some: Sequence[str]) -> list[Write]:
+    def decide(node_ids: Sequence[str]) -> list[Write]:
         ledger = store.read.ledger(cluster)
-        nodes = store.read.nodes_by_id(cluster, some)
+        nodes = store.read.nodes_by_id(cluster, node_ids)
         if ledger is None or not nodes:
             return []
         after, writes = resolve(ledger, nodes)

@@ -131,20 +131,20 @@ class Store:
         records: list[tuple[Record, Record]] = []
         conflicts: list[Write] = []
 
-        def commit(some: Sequence[Write]) -> bool:
+        def commit(chunk: Sequence[Write]) -> bool:
             if not may_go_on():
                 return True
-            if len(some) > 1 and not self.fits(*guards, *some):
+            if len(chunk) > 1 and not self.fits(*guards, *chunk):
                 return False
-            while some:
+            while chunk:
                 try:
-                    records.extend(self.commit(*guards, *some).records)
+                    records.extend(self.commit(*guards, *chunk).records)
                     break
                 except WriteConflictError as conflict:
                     if guard in conflict.writes:
                         raise
                     conflicts.extend(conflict.writes)
-                    some = [write for write in some if write not in conflict.writes]
+                    chunk = [write for write in chunk if write not in conflict.writes]
             return True
 
         _halving(writes, self.max_writes - len(guards), commit)
@@ -167,18 +167,18 @@ class Store:
         begun once ``may_go_on`` returns false.
         """
 
-        def commit(some: Sequence[str]) -> bool:
+        def commit(chunk: Sequence[str]) -> bool:
             if not may_go_on():
                 return True
-            writes = decide(some)
-            if len(some) > 1 and not self.fits(*writes):
+            writes = decide(chunk)
+            if len(chunk) > 1 and not self.fits(*writes):
                 return False
             if writes:
                 self.commit(*writes)
             return True
 
         most = max(1, (self.max_writes - writes_beside) // writes_per_id)
-        _halving(ids, most, lambda some: self.retry_on_conflict(lambda: commit(some)))
+        _halving(ids, most, lambda chunk: self.retry_on_conflict(lambda: commit(chunk)))
 
 
 def wrong_transition(write: Write) -> str:
@@ -199,9 +199,9 @@ def wrong_transition(write: Write) -> str:
 def _halving(items: Sequence[Item], most: int, act: Callable[[Sequence[Item]], bool]) -> None:
     """Act on the items in their order, on ``most`` at once, and on halves where ``act`` says: too many."""
     for start in range(0, len(items), most):
-        some = items[start : start + most]
-        if not act(some):
-            _halving(some, -(-len(some) // 2), act)
+        chunk = items[start : start + most]
+        if not act(chunk):
+            _halving(chunk, -(-len(chunk) // 2), act)
 
 
 def _stamped(writes: Sequence[Write], now: int) -> list[Write]:
