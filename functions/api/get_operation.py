@@ -8,9 +8,10 @@ from paddock.http.errors import CLUSTERS
 from paddock.http.reply import Reply
 from paddock.http.request import Request
 from paddock.http.views.node import operation_view
+from paddock.model.identity import OperationId
 
 
 @endpoint(CLUSTERS)
 def handler(request: Request) -> Reply:
     """Answer the operation."""
-    return Reply(200, operation_view(*bootstrap.get_operation(request.path("operation"))))
+    return Reply(200, operation_view(*bootstrap.get_operation(OperationId(request.path("operation")))))

@@ -9,6 +9,7 @@ from paddock.http.reply import Reply
 from paddock.http.request import Request
 from paddock.http.views.node import NODES_LISTED, node_list_view
 from paddock.model.base import MAX_NODES
+from paddock.model.identity import OperationId
 
 
 @endpoint(CLUSTERS)
@@ -16,9 +17,11 @@ def handler(request: Request) -> Reply:
     """Answer the nodes, of one operation where it is named, in pages where ``maxResults`` asks for it."""
     # Some host factories call it operation_id; told of all nodes, they would end those of other requests.
     operation = request.query("operation")
+    if operation is None:
+        operation = request.query("operation_id")
     page = bootstrap.list_nodes(
         request.path("cluster"),
-        operation if operation is not None else request.query("operation_id"),
+        None if operation is None else OperationId(operation),
         request.query("request_id"),
         request.limit("maxResults", MAX_NODES),
         request.query("nextToken") or "",

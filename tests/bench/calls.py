@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable
 
+    from paddock.model.identity import OperationId
+
 COUNTS = (1, 100, 1_000, 5_000)
 READS = ("GetItem", "Query", "BatchGetItem")
 LAUNCHES = ("CreateFleet", "DescribeInstances")
@@ -163,7 +165,7 @@ def virtual_cluster_table() -> str:
     return "\n".join(lines)
 
 
-def _drive(world: World, operation_id: str) -> dict[str, int]:
+def _drive(world: World, operation_id: OperationId) -> dict[str, int]:
     """Run the workflow to its end, as the state machine does; answers how often each task ran."""
     tasks: dict[str, int] = {}
     task, polls = "launch", 0

@@ -28,6 +28,7 @@ from tests.fakes.world import World, nodearray
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from paddock.model.identity import OperationId
     from paddock.model.operation import Operation
 
 NODES = 10_000
@@ -110,7 +111,7 @@ class Account:
 
     def _run(self, run: Run) -> None:
         order = count()
-        due: list[tuple[float, int, str, str, int]] = []
+        due: list[tuple[float, int, OperationId, str, int]] = []
         known: set[str] = set()
         next_reconciliation = self.clock.seconds() + RECONCILE_SECONDS
         while True:

@@ -13,6 +13,7 @@ from botocore.config import Config
 
 from paddock.adapters.ec2 import Ec2Compute, group_name, refusal_kind
 from paddock.errors import ComputeThrottled, ComputeUnavailable, LaunchRefused
+from paddock.model.identity import NodeId, OperationId
 from paddock.model.instance import InstanceState
 from paddock.ports.compute import LaunchRequest, LaunchResult, MachineFacts, Refusal, RefusalKind
 from tests.emulator.ec2_server import Ec2Server, serving
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
 UNKNOWN = "i-0123456789abcdef0"
 RING = group_name(DEPLOYMENT, "ring")
+OPERATION = OperationId("operation-1")
 EAST, WEST = "subnet-0000000000000000e", "subnet-0000000000000000f"
 CAPACITY_CODES = (
     "InsufficientInstanceCapacity",
@@ -83,7 +85,7 @@ def request(attempt: int = 0, /, **changes: object) -> LaunchRequest:
     usual = LaunchRequest(
         client_token=f"operation-1.0.{attempt}",
         cluster="alpha",
-        operation_id="operation-1",
+        operation_id=OPERATION,
         count=2,
         instance_type="c5.large",
         launch_template_id="lt-0123456789abcdef0",
@@ -131,14 +133,14 @@ def test_a_launch_gives_the_number_asked_for_with_ids_sorted(cloud: Cloud) -> No
 def test_the_same_token_again_answers_with_the_same_instances_and_launches_nothing(cloud: Cloud) -> None:
     first = cloud.compute.launch(request())
     assert cloud.compute.launch(request()) == first
-    assert len(cloud.compute.launched_by("alpha", "operation-1")) == 2
+    assert len(cloud.compute.launched_by("alpha", OPERATION)) == 2
 
 
 def test_the_same_token_sent_by_many_at_once_launches_once(cloud: Cloud) -> None:
     with ThreadPoolExecutor(8) as pool:
         results = set(pool.map(cloud.compute.launch, [request()] * 16))
     assert len(results) == 1
-    assert len(cloud.compute.launched_by("alpha", "operation-1")) == 2
+    assert len(cloud.compute.launched_by("alpha", OPERATION)) == 2
 
 
 def test_another_token_launches_anew(cloud: Cloud) -> None:
@@ -502,7 +504,7 @@ def test_an_instance_is_not_seen_until_descriptions_catch_up(cloud: Cloud) -> No
     cloud.ec2.configure(describe_lag_seconds=60)
     new = cloud.launch(1, attempt=1)
     assert set(cloud.compute.describe(old + new)) == set(old)
-    assert [instance.id for instance in cloud.compute.launched_by("alpha", "operation-1")] == old
+    assert [instance.id for instance in cloud.compute.launched_by("alpha", OPERATION)] == old
     cloud.clock.advance(60)
     assert set(cloud.compute.describe(old + new)) == {*old, *new}
 
@@ -517,15 +519,15 @@ def test_launched_by_finds_one_operation_of_one_cluster(cloud: Cloud) -> None:
     ids = cloud.launch(2)
     cloud.launch(2, attempt=1, operation_id="operation-2")
     cloud.launch(2, attempt=2, cluster="beta")
-    assert {instance.id for instance in cloud.compute.launched_by("alpha", "operation-1")} == set(ids)
-    assert cloud.compute.launched_by("alpha", "operation-3") == []
+    assert {instance.id for instance in cloud.compute.launched_by("alpha", OPERATION)} == set(ids)
+    assert cloud.compute.launched_by("alpha", OperationId("operation-3")) == []
 
 
 def test_launched_by_shows_terminated_instances_while_the_cloud_does(cloud: Cloud) -> None:
     ids = cloud.launch(2)
     cloud.ec2.end(ids[0], "Server.SpotInstanceTermination: Spot instance termination")
     cloud.clock.advance(30)
-    found = {instance.id: instance for instance in cloud.compute.launched_by("alpha", "operation-1")}
+    found = {instance.id: instance for instance in cloud.compute.launched_by("alpha", OPERATION)}
     assert found[ids[0]].state is InstanceState.TERMINATED
     assert found[ids[0]].state_reason == "Server.SpotInstanceTermination: Spot instance termination"
     assert found[ids[1]].state is InstanceState.RUNNING
@@ -580,7 +582,7 @@ def test_copied_tags_do_not_make_an_instance_ours(cloud: Cloud) -> None:
     instance = cloud.compute.describe([copy])[copy]
     assert (instance.cluster, instance.operation_id) == ("", "")
     assert [one.id for one in cloud.compute.launched_in("alpha")] == [id_]
-    assert [one.id for one in cloud.compute.launched_by("alpha", "operation-1")] == [id_]
+    assert [one.id for one in cloud.compute.launched_by("alpha", OPERATION)] == [id_]
     cloud.compute.terminate([id_])
     assert set(cloud.compute.clusters()) == set()
 
@@ -593,14 +595,14 @@ def tag(cloud: Cloud, ids: list[str], name: str, value: str) -> None:
 def test_an_instance_bears_its_node_once_it_is_tagged(cloud: Cloud) -> None:
     first, second = cloud.launch(2)
     for _ in range(2):
-        assert cloud.compute.tag(first, "operation-1-1", "hpc-1") == ""
+        assert cloud.compute.tag(first, NodeId("operation-1-1"), "hpc-1") == ""
     seen = cloud.compute.describe([first, second])
     assert [(seen[one].node_id, seen[one].name) for one in (first, second)] == [
         ("operation-1-1", "hpc-1"),
         ("", ""),
     ]
     assert (seen[first].cluster, seen[first].operation_id) == ("alpha", "operation-1")
-    assert cloud.compute.tag(first, "operation-1-2", "hpc-2") == ""
+    assert cloud.compute.tag(first, NodeId("operation-1-2"), "hpc-2") == ""
     assert [one.name for one in cloud.compute.launched_in("alpha") if one.id == first] == ["hpc-2"]
 
 
@@ -610,19 +612,19 @@ def test_a_tag_that_is_refused_is_told(cloud: Cloud) -> None:
     tag(cloud, [lost], "deployment", "")
     others = [{"Key": f"mine-{number}", "Value": ""} for number in range(45)]
     cloud.ec2.call("CreateTags", {"Resources": [full], "Tags": others})
-    assert cloud.compute.tag(UNKNOWN, "operation-1-1", "hpc-1").startswith("UnauthorizedOperation: ")
-    assert cloud.compute.tag(lost, "operation-1-1", "hpc-1").startswith("UnauthorizedOperation: ")
-    assert cloud.compute.tag(full, "operation-1-1", "hpc-1").startswith("TagLimitExceeded: ")
+    assert cloud.compute.tag(UNKNOWN, NodeId("operation-1-1"), "hpc-1").startswith("UnauthorizedOperation: ")
+    assert cloud.compute.tag(lost, NodeId("operation-1-1"), "hpc-1").startswith("UnauthorizedOperation: ")
+    assert cloud.compute.tag(full, NodeId("operation-1-1"), "hpc-1").startswith("TagLimitExceeded: ")
 
 
 def test_thousands_are_launched_described_found_and_ended(cloud: Cloud) -> None:
     ids = cloud.launch(2500)
     cloud.ec2.protect(ids[1200])
     assert set(cloud.compute.describe([*ids, UNKNOWN])) == set(ids)
-    assert {instance.id for instance in cloud.compute.launched_by("alpha", "operation-1")} == set(ids)
+    assert {instance.id for instance in cloud.compute.launched_by("alpha", OPERATION)} == set(ids)
     assert cloud.compute.terminate([*ids, UNKNOWN]).keys() == {ids[1200]}
     cloud.clock.advance(20)
-    ended = {i.id for i in cloud.compute.launched_by("alpha", "operation-1") if i.state == "terminated"}
+    ended = {i.id for i in cloud.compute.launched_by("alpha", OPERATION) if i.state == "terminated"}
     assert set(ids) - ended == {ids[1200]}
     # Three full batches each, and one more for the one that EC2 named.
     assert cloud.ec2.calls["TerminateInstances"] <= 5
@@ -823,11 +825,11 @@ EVERY_CALL = pytest.mark.parametrize(
         ("CreateFleet", lambda compute: compute.launch(request())),
         ("CreatePlacementGroup", lambda compute: compute.launch(request(placement_group="ring"))),
         ("DescribeInstances", lambda compute: compute.describe([UNKNOWN])),
-        ("DescribeInstances", lambda compute: compute.launched_by("alpha", "operation-1")),
+        ("DescribeInstances", lambda compute: compute.launched_by("alpha", OPERATION)),
         ("DescribeInstances", lambda compute: compute.launched_in("alpha")),
         ("DescribeInstances", lambda compute: compute.clusters()),
         ("TerminateInstances", lambda compute: compute.terminate([UNKNOWN])),
-        ("CreateTags", lambda compute: compute.tag(UNKNOWN, "operation-1-1", "hpc-1")),
+        ("CreateTags", lambda compute: compute.tag(UNKNOWN, NodeId("operation-1-1"), "hpc-1")),
         ("DeletePlacementGroup", lambda compute: compute.delete_placement_group("ring")),
         ("DescribeSubnets", lambda compute: compute.subnet_zones([EAST])),
         ("DescribeInstanceTypes", lambda compute: compute.machine_facts(["c5.large"])),
@@ -876,7 +878,7 @@ def test_after_a_lost_answer_the_same_token_finds_what_was_launched(cloud: Cloud
     cloud.ec2.fail_next("CreateFleet", code, after_effect=True)
     with pytest.raises(ComputeUnavailable):
         cloud.compute.launch(request(count=3))
-    launched = {instance.id for instance in cloud.compute.launched_by("alpha", "operation-1")}
+    launched = {instance.id for instance in cloud.compute.launched_by("alpha", OPERATION)}
     assert len(launched) == 3
     assert set(cloud.compute.launch(request(count=3)).instance_ids) == launched
     assert len(cloud.records("id")) == 3

@@ -16,7 +16,7 @@ import pytest
 from paddock.adapters.dynamodb.repository import DynamoDbRepository
 from paddock.errors import RecordTooLarge
 from paddock.model.cluster import Cluster
-from paddock.model.identity import new_operation_id, node_id
+from paddock.model.identity import OperationId, new_operation_id, node_id
 from paddock.model.ledger import BucketUse, Ledger
 from paddock.model.names import NameSet
 from paddock.model.node import LaunchSpec, Node, NodeStatus, TargetState
@@ -228,7 +228,7 @@ RECORDS: dict[str, tuple[Record, Callable[[Repository], Record | None]]] = {
             errors={"a": FREE_FORM["text"]},
             error="because",
         ),
-        lambda stored: stored.operation("00000000-0000-4000-8000-000000000000"),
+        lambda stored: stored.operation(OperationId("00000000-0000-4000-8000-000000000000")),
     ),
     "pace": (
         Pace(revision=2, full_at={Bucket.LAUNCH: START, Bucket.STOP: START + 1}),

@@ -10,6 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from paddock.model.definition import bucket_id
+from paddock.model.identity import OperationId
 from paddock.model.ledger import BucketUse, placement_group_key
 from paddock.model.names import NameSet
 from paddock.model.node import NodeStatus
@@ -51,9 +52,9 @@ def operations(world: World) -> list[Operation]:
     return [one for one in world.repository._records.values() if isinstance(one, Operation)]
 
 
-def launched(world: World) -> Counter[str]:
+def launched(world: World) -> Counter[OperationId]:
     """How many instances were ever launched for each operation, but for those that vanished."""
-    return world.ec2.tagged("paddock:operation")
+    return Counter({OperationId(tag): count for tag, count in world.ec2.tagged("paddock:operation").items()})
 
 
 def _all_nodes(world: World) -> list[Node]:

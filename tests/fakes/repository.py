@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from paddock.adapters.dynamodb import keys
 from paddock.adapters.dynamodb.items import bytes_of, from_item, to_item
 from paddock.model.cluster import Cluster
-from paddock.model.identity import MAX_INDEX, node_index, operation_of
+from paddock.model.identity import MAX_INDEX, NodeId, OperationId, node_index, operation_of
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, UsedRequestId
@@ -87,22 +87,24 @@ class FakeRepository:
         return self._get(Ledger, keys.ledger(cluster))
 
     def nodes(self, cluster: str, limit: int | None = None, after: str = "") -> Sequence[Node]:
-        return [node for node in self._query(Node, *keys.node(cluster, "")) if node.id > after][:limit]
+        return [node for node in self._query(Node, *keys.node(cluster, NodeId(""))) if node.id > after][
+            :limit
+        ]
 
     def nodes_made_by(self, operation: Operation, after: int = 0, count: int = MAX_INDEX) -> Sequence[Node]:
         # The ids of an operation's nodes differ in their last part alone.
         first_parts, _, _ = operation.id.rpartition("-")
-        alike = self._query(Node, *keys.node(operation.cluster, first_parts))
+        alike = self._query(Node, *keys.node(operation.cluster, NodeId(first_parts)))
         made = [node for node in alike if operation_of(node.id) == operation.id]
         return [node for node in made if after < node_index(node.id) <= after + count]
 
-    def nodes_by_id(self, cluster: str, ids: Collection[str]) -> Sequence[Node]:
+    def nodes_by_id(self, cluster: str, ids: Collection[NodeId]) -> Sequence[Node]:
         wanted = set(ids)
         for one in wanted:
             _must_be_key(*keys.node(cluster, one))
-        return [node for node in self._query(Node, *keys.node(cluster, "")) if node.id in wanted]
+        return [node for node in self._query(Node, *keys.node(cluster, NodeId(""))) if node.id in wanted]
 
-    def operation(self, operation_id: str) -> Operation | None:
+    def operation(self, operation_id: OperationId) -> Operation | None:
         return self._get(Operation, keys.operation(operation_id))
 
     def pace(self) -> Pace | None:
@@ -117,13 +119,13 @@ class FakeRepository:
     def requests(self, request_id: str) -> Sequence[UsedRequestId]:
         return self._query(UsedRequestId, keys.request(request_id, "").pk)
 
-    def running_operations(self) -> Sequence[str]:
+    def running_operations(self) -> Sequence[OperationId]:
         with self._lock:
             records = list(self._records.values())
         return sorted(one.id for one in records if isinstance(one, Operation) and one.is_running)
 
     def usage_intervals(self, cluster: str, ended_after: int) -> Sequence[UsageInterval]:
-        recorded = self._query(UsageInterval, keys.usage_interval(cluster, 0, "").pk)
+        recorded = self._query(UsageInterval, keys.usage_interval(cluster, 0, NodeId("")).pk)
         return [one for one in recorded if one.end > ended_after]
 
     def virtual_cluster(self, virtual_cluster_id: str) -> VirtualCluster | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from paddock.errors import WorkflowsUnavailable
 
 if TYPE_CHECKING:
+    from paddock.model.identity import OperationId
     from paddock.model.operation import Operation
 
 
@@ -14,7 +15,7 @@ class FakeWorkflows:
     """Remembers which executions were started and which of them are live."""
 
     def __init__(self) -> None:
-        self.live: dict[str, Operation] = {}
+        self.live: dict[OperationId, Operation] = {}
         self.started: set[str] = set()
         self.unavailable = False
 

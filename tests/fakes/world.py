@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from paddock.model.cluster import Cluster
+    from paddock.model.identity import OperationId
     from paddock.model.node import Node
     from paddock.model.operation import Operation
     from paddock.model.virtual_cluster import VirtualCluster
@@ -193,7 +194,7 @@ class World:
         """Remove records, as no use case does."""
         FakeRepository.commit(self.repository, *(Delete(record) for record in records))
 
-    def operation(self, operation_id: str) -> Operation:
+    def operation(self, operation_id: OperationId) -> Operation:
         found = self.repository.operation(operation_id)
         assert found is not None
         return found
@@ -206,17 +207,17 @@ class World:
         """Ids of the instances that have not ended, stopped ones included."""
         return self.ec2.existing()
 
-    def step(self, name: str, operation_id: str, polls: int = 0) -> tuple[Next, int]:
+    def step(self, name: str, operation_id: OperationId, polls: int = 0) -> tuple[Next, int]:
         """One step of the workflow; answers what comes next, and after how many seconds."""
         outcome = self._outcome(name, operation_id, polls)
         return outcome.next, outcome.wait_seconds
 
-    def task(self, name: str, operation_id: str, polls: int = 0) -> tuple[Next, int]:
+    def task(self, name: str, operation_id: OperationId, polls: int = 0) -> tuple[Next, int]:
         """Like ``step``, as the workflow's function does it: one that the store throttles waits."""
         outcome = or_wait(partial(self._outcome, name), operation_id, polls)
         return outcome.next, outcome.wait_seconds
 
-    def _outcome(self, name: str, operation_id: str, polls: int) -> Outcome:
+    def _outcome(self, name: str, operation_id: OperationId, polls: int) -> Outcome:
         ports = (self.store, self.compute)
         match name:
             case "launch":

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from paddock.model.identity import OperationId
 from paddock.model.node import NodeStatus
 from paddock.model.operation import OperationState
 from tests.emulator.client import Client
@@ -183,7 +184,7 @@ def test_functions_that_are_killed_at_any_moment_leave_nothing_undone(client: Cl
 
 
 def launched_for(stack: Stack, operation: str) -> int:
-    return invariants.launched(photograph(stack))[operation]
+    return invariants.launched(photograph(stack))[OperationId(operation)]
 
 
 def kill_workers(stack: Stack) -> list[int]:

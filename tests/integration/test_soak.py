@@ -27,6 +27,7 @@ from tests.integration.weather import ERRORS, SEED, Weather, error, lost, unhear
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from paddock.model.identity import OperationId
     from tests.emulator.client import Client, Reply
     from tests.emulator.stack import Stack
 
@@ -128,7 +129,7 @@ class Caller:
         self._held: dict[str, int] = {}
         self.wrong: list[str] = []
         self.replies: Counter[tuple[str, int]] = Counter()
-        self.creates: dict[str, tuple[str, int]] = {}
+        self.creates: dict[str, tuple[OperationId, int]] = {}
 
     def act(self) -> None:
         """Do one thing."""

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
     from random import Random
 
+    from paddock.model.identity import OperationId
     from paddock.model.operation import Operation
     from paddock.ports.clock import Clock
 
@@ -33,7 +34,7 @@ class Task:
     """What a worker has to do, and what it has to show for it when it is done."""
 
     name: str
-    operation_id: str
+    operation_id: OperationId
     step: str
     polls: int
     lease: int

@@ -37,6 +37,8 @@ from tests.torture.process import REGION, Process, Run
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from paddock.model.identity import OperationId
+
 # What may come again later: a task that ends so is tried again; a client cannot know whether it was done.
 PASSING = (Transient, WriteConflictError)
 CLUSTERS = ("demo", "side")
@@ -114,7 +116,7 @@ def reconcile_all(process: Process) -> int:
     return len(todo)
 
 
-def _step(process: Process, step: str, operation_id: str, polls: int) -> Any:
+def _step(process: Process, step: str, operation_id: OperationId, polls: int) -> Any:
     ports = process.store, process.compute
     match step:
         case "launch":

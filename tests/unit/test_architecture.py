@@ -57,7 +57,10 @@ ARROWS = {
     "__init__": set(),
 }
 # And what it may import for the type checker alone.
-ONLY_FOR_TYPES = {"http": {"clusters", "nodes", "operations", "virtual_clusters"}}
+ONLY_FOR_TYPES = {
+    "http": {"clusters", "nodes", "operations", "virtual_clusters"},
+    "tasks": {"model.identity"},
+}
 AWS = {"boto3", "botocore"}
 MAY_KNOW_AWS = {"adapters", "bootstrap"}
 

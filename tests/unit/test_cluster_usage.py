@@ -14,6 +14,7 @@ from paddock.clusters.usage import cluster_usage
 from paddock.errors import InvalidRequest, NotFound
 from paddock.http.request import Request
 from paddock.http.views.usage import usage_view
+from paddock.model.identity import NodeId
 from paddock.model.time import DAY_NS, HOUR_NS, SECOND_NS
 from paddock.model.usage import UsageInterval
 from paddock.requests.timeframe import UsageQuery
@@ -335,7 +336,7 @@ def test_a_month_of_a_large_fleet_by_the_hour_fits_into_a_reply() -> None:
     intervals = [
         UsageInterval(
             cluster=CLUSTER,
-            node_id=f"00000000-0000-7000-8000-{number:012}",
+            node_id=NodeId(f"00000000-0000-7000-8000-{number:012}"),
             name=f"node-{number}",
             node_array=f"array-{number % 10}",
             machine_type="c7i-xlarge",

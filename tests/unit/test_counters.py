@@ -20,6 +20,7 @@ from tests.fakes.world import CLUSTER, World, bucket, nodearray
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from paddock.model.identity import OperationId
     from paddock.model.node import Node
     from paddock.model.operation import Operation
 
@@ -113,7 +114,7 @@ def test_a_create_that_is_on_its_way_meanwhile_is_no_drift() -> None:
     read = world.repository.operation
     looks: list[str] = []
 
-    def look(operation_id: str) -> Operation | None:
+    def look(operation_id: OperationId) -> Operation | None:
         found = read(operation_id)
         if not looks:
             looks.append(operation_id)

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from paddock.adapters.dynamodb.keys import Key
+    from paddock.model.identity import OperationId
     from paddock.model.instance import Instance
     from paddock.model.virtual_cluster import VirtualCluster
     from paddock.ports.compute import LaunchRequest, LaunchResult
@@ -109,7 +110,7 @@ class _Repository(FakeRepository):
     def commit(self, *writes: Write) -> None:
         self._outside.call(partial(super().commit, *writes), StoreThrottled)
 
-    def running_operations(self) -> Sequence[str]:
+    def running_operations(self) -> Sequence[OperationId]:
         """In an order that the port leaves open, and that a test has to choose."""
         running = [one for one in self._records.values() if isinstance(one, Operation) and one.is_running]
         running.sort(key=lambda one: one.start_time, reverse=self._outside.newest_first)
@@ -133,7 +134,7 @@ class _Compute(FakeCompute):
     def describe(self, instance_ids: Collection[str]) -> Mapping[str, Instance]:
         return self._outside.call(partial(super().describe, instance_ids), ComputeThrottled)
 
-    def launched_by(self, cluster: str, operation_id: str) -> Sequence[Instance]:
+    def launched_by(self, cluster: str, operation_id: OperationId) -> Sequence[Instance]:
         look = partial(super().launched_by, cluster, operation_id)
         return self._outside.call(look, ComputeThrottled)
 

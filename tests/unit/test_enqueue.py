@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from paddock.adapters.sqs import SqsWorkQueue, parse_work_item
+from paddock.model.identity import OperationId
 from paddock.model.node import NodeStatus
 from paddock.model.virtual_cluster import VirtualCluster
 from paddock.ports.work_queue import WorkItem
@@ -126,7 +127,7 @@ def test_records_that_cannot_be_read_are_a_failure_of_their_part(monkeypatch: py
 def test_a_thousand_clusters_are_sent_ten_a_call() -> None:
     queue = Queue()
     items = [WorkItem(cluster=f"cluster {number}") for number in range(995)]
-    items += [WorkItem(operation_id=f"operation-{number}") for number in range(7)]
+    items += [WorkItem(operation_id=OperationId(f"operation-{number}")) for number in range(7)]
     SqsWorkQueue(queue, "queue").send(items)  # type: ignore[arg-type]
     assert [len(call) for call in queue.calls] == [10] * 100 + [2]
     assert [parse_work_item(one["MessageBody"]) for call in queue.calls for one in call] == items

@@ -10,6 +10,7 @@ import pytest
 
 from paddock.errors import InvalidRequest, MalformedBody, PaddockError
 from paddock.http.request import Request, parse_json
+from paddock.model.identity import OperationId
 from paddock.requests.bodies import NodeCreationRequest, ScaleRequest, VirtualClusterWrite
 from tests.fakes.world import World
 
@@ -281,7 +282,7 @@ def creation(path: str, base: str, **headers: str) -> dict[str, Any]:
 @pytest.mark.parametrize("base", ["", "/v1", "/teams/hpc"])
 @pytest.mark.parametrize("path", ["/clusters/my%20demo/nodes/create", "/clusters/demo/nodes/create/"])
 def test_the_location_is_the_operations_url_from_whatever_address_was_used(base: str, path: str) -> None:
-    location = Request(creation(path, base)).location_of("the-id")["Location"]
+    location = Request(creation(path, base)).location_of(OperationId("the-id"))["Location"]
     assert location == f"https://{HOST}{base}/operations/the-id"
 
 
@@ -289,12 +290,12 @@ def test_the_location_has_the_scheme_that_the_gateway_was_asked_by() -> None:
     event = creation(
         "/clusters/demo/nodes/create", "", **{"X-Forwarded-Proto": "http", "Host": "127.0.0.1:3000"}
     )
-    assert Request(event).location_of("x")["Location"] == "http://127.0.0.1:3000/operations/x"
+    assert Request(event).location_of(OperationId("x"))["Location"] == "http://127.0.0.1:3000/operations/x"
 
 
 def test_a_header_that_any_client_can_send_does_not_move_the_location() -> None:
     event = creation("/clusters/demo/nodes/create", "/v1", **{"X-Forwarded-Host": "elsewhere.example"})
-    assert Request(event).location_of("x")["Location"] == f"https://{HOST}/v1/operations/x"
+    assert Request(event).location_of(OperationId("x"))["Location"] == f"https://{HOST}/v1/operations/x"
 
 
 @pytest.mark.parametrize("public", ["https://hpc.example/paddock", "https://hpc.example/paddock/"])
@@ -303,7 +304,9 @@ def test_behind_a_proxy_the_location_is_at_the_address_that_the_deployment_says(
 ) -> None:
     monkeypatch.setenv("PUBLIC_URL", public)
     event = creation("/clusters/demo/nodes/create", "/v1")
-    assert Request(event).location_of("x")["Location"] == "https://hpc.example/paddock/operations/x"
+    assert (
+        Request(event).location_of(OperationId("x"))["Location"] == "https://hpc.example/paddock/operations/x"
+    )
 
 
 def test_an_event_with_nothing_in_it_is_read_without_complaint() -> None:

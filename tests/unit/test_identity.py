@@ -30,7 +30,7 @@ def test_a_node_id_tells_its_operation_and_its_index(index: int) -> None:
     identity = node_id(operation_id, index)
     assert is_id(identity)
     assert str(UUID(identity)) == identity
-    assert identity != operation_id
+    assert str(identity) != operation_id
     assert (operation_of(identity), node_index(identity)) == (operation_id, index)
 
 

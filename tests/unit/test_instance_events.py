@@ -21,6 +21,7 @@ from tests.fakes.world import World, nodearray
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from paddock.model.identity import OperationId
     from paddock.model.node import Node
     from paddock.model.operation import Operation
     from paddock.ports.repository import Write
@@ -230,7 +231,7 @@ def test_what_cannot_be_looked_after_comes_again_and_stops_no_others(
     serve(world, monkeypatch)
     read = world.repository.operation
 
-    def fail(operation_id: str) -> Operation | None:
+    def fail(operation_id: OperationId) -> Operation | None:
         if operation_id == broken.created_by:
             raise ValueError("a record that cannot be read")
         return read(operation_id)

@@ -17,7 +17,7 @@ from paddock.clusters.usage import MAX_ENTRIES, ClusterUsage
 from paddock.http.reply import Reply
 from paddock.http.views.usage import usage_view
 from paddock.model.base import MAX_NODES
-from paddock.model.identity import new_operation_id, node_id
+from paddock.model.identity import NodeId, new_operation_id, node_id
 from paddock.model.node import NodeStatus
 from paddock.model.time import HOUR_NS
 from paddock.model.usage import UsageInterval, add_nodes, sum_by_machine
@@ -173,7 +173,7 @@ def test_virtual_clusters_with_a_hundred_thousand_nodes_are_listed_in_pages_that
             cluster=CLUSTER,
             revision=1,
             node_instances={
-                f"00000000-0000-4000-8000-{number:07}{index:05}": NodeInstance(
+                NodeId(f"00000000-0000-4000-8000-{number:07}{index:05}"): NodeInstance(
                     hostname=f"ip-10-{number}-{index}.ec2.internal", template_id="4c8g"
                 )
                 for index in range(2_000)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
+    from paddock.model.identity import OperationId
     from paddock.workflow.outcome import Outcome
 
 ROOT = Path(__file__).parents[2]
@@ -65,16 +66,16 @@ class Watched:
     def call(self, handler: str, given: dict[str, Any]) -> Any:
         return importlib.import_module(handler).handler(given, Context())
 
-    def task(self, name: str, operation_id: str) -> None:
+    def task(self, name: str, operation_id: OperationId) -> None:
         self.call(f"workflow.{name}", {"operationId": operation_id, "polls": 0})
 
-    def create(self, count: int = 1, array: str = "ondemand") -> str:
+    def create(self, count: int = 1, array: str = "ondemand") -> OperationId:
         given = event("api/create_nodes")
         given |= {"body": json.dumps({"sets": [{"count": count, "nodearray": array}]})}
-        operation_id: str = json.loads(self.call("api.create_nodes", given)["body"])["operationId"]
+        operation_id: OperationId = json.loads(self.call("api.create_nodes", given)["body"])["operationId"]
         return operation_id
 
-    def ready(self, count: int = 1, array: str = "ondemand") -> str:
+    def ready(self, count: int = 1, array: str = "ondemand") -> OperationId:
         operation_id = self.create(count, array)
         self.task("launch", operation_id)
         self.world.clock.advance(60)
@@ -348,7 +349,7 @@ def test_what_a_failing_task_did_is_counted(watched: Watched) -> None:
     watched.emitted()
     launch = bootstrap.launch_step
 
-    def die_afterwards(operation: str, polls: int) -> Outcome:
+    def die_afterwards(operation: OperationId, polls: int) -> Outcome:
         launch(operation, polls)
         raise MemoryError
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from paddock.model.identity import node_id
+from paddock.model.identity import OperationId, node_id
 from paddock.model.names import NameSet
 
 ENDS = st.integers(0, 30).map(str) | st.integers(0, 10**12).map(str) | st.text("n0.-", max_size=3)
@@ -65,7 +65,7 @@ def test_thousands_of_names_are_short_when_written() -> None:
 
 
 def test_thousands_of_node_ids_of_one_operation_are_short_when_written() -> None:
-    operation_id = "12345678-1234-4234-8234-123456700000"
+    operation_id = OperationId("12345678-1234-4234-8234-123456700000")
     ids = [node_id(operation_id, index) for index in range(1, 10_001)]
     document = NameSet(ids).to_document()
     assert len(json.dumps(document)) < 500

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.clusters.write import delete_cluster
-from paddock.model.identity import new_operation_id
+from paddock.model.identity import OperationId, new_operation_id
 from paddock.model.node import NodeStatus
 from paddock.model.node_observation import UNSEEN_GRACE_NS
 from paddock.model.operation import Action
@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 GRACE = ORPHAN_GRACE_NS / SECOND_NS
 
 
-def launch(world: World, cluster: str = CLUSTER, operation_id: str = "", count: int = 1) -> Sequence[str]:
+def launch(
+    world: World, cluster: str = CLUSTER, operation_id: OperationId = OperationId(""), count: int = 1
+) -> Sequence[str]:
     """Launch instances of which no record tells, long ago."""
     request = LaunchRequest(
         client_token=f"lost-{world.clock.now()}",

@@ -18,6 +18,7 @@ from tests.fakes.world import CLUSTER, World, nodearray
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from paddock.model.identity import OperationId
     from paddock.model.operation import Operation
 
 ACTIONS = [action for action in Action if action is not Action.CREATE]
@@ -140,7 +141,7 @@ def test_of_two_operations_on_one_node_the_later_wins_and_both_tell_the_truth(
         world = World()
         runs = start(world, attributes)
         places = {"a": len(runs), "b": len(runs) + 1}
-        accepted: list[str] = []
+        accepted: list[OperationId] = []
         for action, steps in ((first, headstart), (second, 0)):
             operation, results = world.manage(action, names=["ondemand-1"])
             accepted += [operation.id for result in results if not result.error]

@@ -11,6 +11,7 @@ from botocore.exceptions import ClientError
 from paddock.adapters.ec2 import group_name
 from paddock.clusters.write import delete_cluster
 from paddock.errors import NodesInUse
+from paddock.model.identity import OperationId
 from paddock.model.operation import Action, OperationState
 from paddock.nodes.placement_groups import GROUPS_PER_RUN, cloud_placement_group, delete_empty_groups
 from paddock.ports.compute import LaunchRequest
@@ -172,7 +173,7 @@ def _foreign(group: str = "ring") -> LaunchRequest:
     return LaunchRequest(
         client_token=f"foreign-{group}",
         cluster="other",
-        operation_id="other",
+        operation_id=OperationId("other"),
         count=1,
         instance_type="c7i.xlarge",
         launch_template_id="lt-0123456789abcdef0",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from paddock.clusters.status import cluster_status
 from paddock.errors import InvalidRequest, NotFound
+from paddock.model.identity import OperationId
 from paddock.nodes.read import list_nodes, page_of_nodes
 from paddock.operations.read import find_operation, get_operation
 from paddock.virtual_clusters.write import list_virtual_clusters
@@ -49,9 +50,9 @@ def test_nodes_that_are_gone_are_not_among_those_of_their_operations() -> None:
 def test_an_operation_that_does_not_exist_is_not_found(text: str) -> None:
     world = World()
     with pytest.raises(NotFound):
-        get_operation(world.repository, text)
+        get_operation(world.repository, OperationId(text))
     with pytest.raises(NotFound):
-        list_nodes(world.repository, CLUSTER, text, None)
+        list_nodes(world.repository, CLUSTER, OperationId(text), None)
 
 
 @pytest.mark.parametrize("text", NONE)
@@ -105,12 +106,13 @@ def test_pages_hold_each_node_once_whatever_was_asked_for(query: str, limit: int
     other, _ = world.create(2)
     created, _ = world.create(5, request_id="r")
     ended, _ = world.terminate(ids=[node.id for node in world.nodes() if node.created_by == created.id])
-    asked, expected = {
+    choices: dict[str, tuple[dict[str, Any], int]] = {
         "": ({}, 7),
         "operation": ({"operation_id": created.id}, 5),
         "request_id": ({"request_id": "r"}, 5),
         "terminate": ({"operation_id": ended.id}, 5),
-    }[query]
+    }
+    asked, expected = choices[query]
     found: list[str] = []
     after: str | None = ""
     while after is not None:

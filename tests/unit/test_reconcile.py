@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.errors import WorkflowsUnavailable
+from paddock.model.identity import OperationId
 from paddock.model.node_observation import UNSEEN_GRACE_NS
 from paddock.model.operation import DEADLINE_NS, OperationState
 from paddock.model.time import SECOND_NS
@@ -210,7 +211,7 @@ def test_an_operation_that_is_listed_but_gone_or_over_is_passed_by() -> None:
     world = World()
     operation, _ = world.create(1)
     world.drive(operation)
-    world.repository.running_operations = lambda: [operation.id, "gone"]  # type: ignore[method-assign]
+    world.repository.running_operations = lambda: [operation.id, OperationId("gone")]  # type: ignore[method-assign]
     world.clock.advance(OVERDUE)
     assert world.reconcile() == Report(seen=2)
 
@@ -238,7 +239,7 @@ def test_an_operation_that_cannot_be_read_holds_up_no_other(monkeypatch: pytest.
     world.clock.advance(120)
     read, broken = world.repository.operation, world.repository.running_operations()[0]
 
-    def operation(operation_id: str) -> Operation | None:
+    def operation(operation_id: OperationId) -> Operation | None:
         if operation_id == broken:
             raise ValueError("no such kind of record")
         return read(operation_id)

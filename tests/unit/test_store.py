@@ -9,7 +9,7 @@ import pytest
 
 from paddock.errors import Busy
 from paddock.model.cluster import Cluster
-from paddock.model.identity import new_operation_id, next_revision, node_id
+from paddock.model.identity import NodeId, new_operation_id, next_revision, node_id
 from paddock.model.ledger import Ledger
 from paddock.model.node_lifecycle import failed, unclaimed
 from paddock.model.operation import UsedRequestId
@@ -247,7 +247,7 @@ def test_no_further_transaction_is_begun_than_may_be(store: Store, repository: T
 def touch(store: Store) -> Any:
     """A decision that writes these nodes, with the ledger."""
 
-    def decide(ids: Sequence[str]) -> list[Write]:
+    def decide(ids: Sequence[NodeId]) -> list[Write]:
         ledger = store.read.ledger(CLUSTER)
         assert ledger is not None
         found = store.read.nodes_by_id(CLUSTER, ids)

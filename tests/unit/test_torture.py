@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from paddock.adapters.dynamodb.keys import key_of
+from paddock.model.identity import NodeId
 from paddock.model.ledger import BucketUse, Ledger
 from paddock.model.node import NodeStatus
 from paddock.model.virtual_cluster import NodeInstance, VirtualCluster
@@ -46,7 +47,7 @@ def node() -> Node:
     return made
 
 
-def head(name: str, revision: int, *ids: str) -> VirtualCluster:
+def head(name: str, revision: int, *ids: NodeId) -> VirtualCluster:
     instances = {one: NodeInstance(hostname=one, template_id="4c8g") for one in ids}
     return VirtualCluster(id=name, cluster="demo", revision=revision, node_instances=instances)
 
@@ -85,7 +86,7 @@ def test_a_removed_node_that_comes_back_is_told(node: Node) -> None:
 def test_two_nodes_of_one_name_are_told(node: Node) -> None:
     stream = Stream()
     stream.put(node)
-    assert any("bear the name" in one for one in stream.put(replace(node, id=node.id[:-1] + "2")))
+    assert any("bear the name" in one for one in stream.put(replace(node, id=NodeId(node.id[:-1] + "2"))))
 
 
 def test_a_node_in_two_virtual_clusters_is_told(node: Node) -> None:

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from paddock.model.identity import NodeId
 from paddock.model.time import DAY_NS, HOUR_NS
 from paddock.model.usage import (
     Machine,
@@ -54,7 +55,7 @@ def interval(
 ) -> UsageInterval:
     return UsageInterval(
         cluster="demo",
-        node_id=node,
+        node_id=NodeId(node),
         name=f"name of {node}",
         node_array=array,
         machine_type=f"type-{cores}",

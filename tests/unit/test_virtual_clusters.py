@@ -31,6 +31,7 @@ from tests.fakes.world import CLUSTER, World, bucket, nodearray
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
+    from paddock.model.identity import NodeId
     from paddock.ports.repository import Write
 
 Error = TypeVar("Error", bound=PaddockError)
@@ -54,7 +55,7 @@ def make(*counts: int) -> World:
     return world
 
 
-def ids(one: VirtualCluster) -> set[str]:
+def ids(one: VirtualCluster) -> set[NodeId]:
     return set(one.node_instances)
 
 
@@ -226,7 +227,7 @@ def test_a_dead_node_goes_first_and_does_not_count_as_kept(world: World) -> None
     assert types(third) == ["a"] * 3
 
 
-def bury(world: World, dead: Collection[str]) -> None:
+def bury(world: World, dead: Collection[NodeId]) -> None:
     """Let nodes be known to have failed, as an observation writes it down."""
     nodes = world.repository.nodes_by_id(CLUSTER, dead)
     write_verdicts(world.store, CLUSTER, nodes, lambda node: failed(node, "dead"))

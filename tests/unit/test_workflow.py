@@ -9,7 +9,7 @@ import pytest
 
 from paddock.clusters.write import delete_cluster
 from paddock.errors import NodesInUse, StoreThrottled
-from paddock.model.identity import derived_operation_id
+from paddock.model.identity import OperationId, derived_operation_id
 from paddock.model.node import NodeStatus
 from paddock.model.node_observation import UNSEEN_GRACE_NS
 from paddock.model.operation import DEADLINE_NS, Action, OperationState
@@ -105,7 +105,7 @@ def test_every_step_of_an_operation_that_is_over_or_unknown_does_nothing(task: s
     operation, _ = world.create(1)
     world.drive(operation)
     before = dict(world.repository._records)
-    for operation_id in (operation.id, "00000000-0000-4000-8000-000000000000"):
+    for operation_id in (operation.id, OperationId("00000000-0000-4000-8000-000000000000")):
         assert world.step(task, operation_id)[0] is Next.DONE
     assert world.repository._records == before
     assert len(world.alive()) == 1
@@ -335,8 +335,8 @@ def test_instances_that_belong_to_no_node_are_ended_when_the_operation_ends() ->
     world.step("launch", operation.id)
     [mine] = world.alive()
     tags = world.ec2.snapshot()["instances"][mine]["tags"]
-    world.compute.launch(_stray(tags["paddock:cluster"], tags["paddock:operation"]))
-    world.compute.launch(_stray("other", "other"))
+    world.compute.launch(_stray(tags["paddock:cluster"], OperationId(tags["paddock:operation"])))
+    world.compute.launch(_stray("other", OperationId("other")))
     assert len(world.alive()) == 3
     world.drive(operation)
     survivors = [world.ec2.snapshot()["instances"][one]["tags"] for one in world.alive()]
@@ -345,7 +345,7 @@ def test_instances_that_belong_to_no_node_are_ended_when_the_operation_ends() ->
     assert mine in world.alive()
 
 
-def _stray(cluster: str, operation_id: str) -> LaunchRequest:
+def _stray(cluster: str, operation_id: OperationId) -> LaunchRequest:
     return LaunchRequest(
         client_token=f"stray-{cluster}",
         cluster=cluster,

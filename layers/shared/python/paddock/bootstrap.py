@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from paddock.model.cluster import Cluster
+    from paddock.model.identity import OperationId
     from paddock.model.node import Node
     from paddock.model.operation import Action, Operation
     from paddock.model.pace import Rates
@@ -187,7 +188,7 @@ def get_cluster_usage(name: str, query: UsageQuery) -> usage.ClusterUsage:
 
 
 def list_nodes(
-    cluster: str, operation_id: str | None, request_id: str | None, limit: int | None, after: str
+    cluster: str, operation_id: OperationId | None, request_id: str | None, limit: int | None, after: str
 ) -> read_nodes.NodePage:
     """See ``read_nodes.page_of_nodes``."""
     return read_nodes.page_of_nodes(repository(), cluster, operation_id, request_id, limit, after)
@@ -215,7 +216,7 @@ def scale_node_array(cluster: str, node_array: str, body: ScaleRequest) -> tuple
     return scale_nodes.scale_nodes(store(), workflows(), cluster, node_array, body)
 
 
-def get_operation(operation_id: str) -> tuple[Operation, Sequence[Node]]:
+def get_operation(operation_id: OperationId) -> tuple[Operation, Sequence[Node]]:
     """See ``operations.get_operation``."""
     return operations.get_operation(repository(), operation_id)
 
@@ -262,22 +263,22 @@ def delete_virtual_cluster(
     )
 
 
-def launch_step(operation_id: str, polls: int) -> Outcome:
+def launch_step(operation_id: OperationId, polls: int) -> Outcome:
     """See ``steps.launch``."""
     return launch.launch(store(), patient_compute(), operation_id, polls, _rates())
 
 
-def terminate_step(operation_id: str, polls: int) -> Outcome:
+def terminate_step(operation_id: OperationId, polls: int) -> Outcome:
     """See ``steps.terminate``."""
     return terminate.terminate(store(), patient_compute(), operation_id, polls, _rates())
 
 
-def poll_step(operation_id: str, polls: int) -> Outcome:
+def poll_step(operation_id: OperationId, polls: int) -> Outcome:
     """See ``steps.poll``."""
     return poll.poll(store(), compute(), operation_id, polls)
 
 
-def finish_step(operation_id: str, polls: int) -> Outcome:
+def finish_step(operation_id: OperationId, polls: int) -> Outcome:
     """See ``steps.finish``."""
     return finish.finish(store(), compute(), workflows(), operation_id, polls)
 

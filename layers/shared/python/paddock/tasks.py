@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 
     from aws_lambda_powertools.utilities.typing import LambdaContext
 
+    from paddock.model.identity import OperationId
     from paddock.workflow.outcome import Outcome
 
     Handler = Callable[[dict[str, Any], LambdaContext], dict[str, Any]]
 
 
-def task(step: Callable[[str, int], Outcome]) -> Handler:
+def task(step: Callable[[OperationId, int], Outcome]) -> Handler:
     """Make a Lambda handler of a step.
 
     It takes ``{"operationId": str, "polls": int}`` and answers the same with ``next`` and ``waitSeconds``;
@@ -29,7 +30,8 @@ def task(step: Callable[[str, int], Outcome]) -> Handler:
     @wraps(step)
     @observed
     def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  # noqa: ARG001
-        operation_id, polls = event["operationId"], event["polls"]
+        operation_id: OperationId = event["operationId"]
+        polls: int = event["polls"]
         about(operation_id=operation_id)
         outcome = or_wait(step, operation_id, polls)
         if outcome.orphans:

@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING, cast
 from botocore.exceptions import ClientError, ConnectionError, HTTPClientError  # noqa: A004 - botocore's name
 
 from paddock.errors import ComputeThrottled, ComputeUnavailable, LaunchRefused
+from paddock.model.identity import NodeId, OperationId
 from paddock.model.instance import Instance, InstanceState
 from paddock.model.time import SECOND_NS
 from paddock.ports.compute import LaunchResult, MachineFacts, Refusal, RefusalKind
@@ -236,7 +237,7 @@ class Ec2Compute:
             for instance in self._described(batch)
         }
 
-    def launched_by(self, cluster: str, operation_id: str) -> Sequence[Instance]:
+    def launched_by(self, cluster: str, operation_id: OperationId) -> Sequence[Instance]:
         """Ask by tag, 1,000 a page; see the port."""
         return self._launched(
             [
@@ -337,7 +338,7 @@ class Ec2Compute:
             return dict.fromkeys(named, _UNKNOWN if change is _RESTART else "")
         return {} if refusal.code in REQUEST_FAULT_CODES else dict.fromkeys(named, reason)
 
-    def tag(self, instance_id: str, node_id: str, name: str) -> str:
+    def tag(self, instance_id: str, node_id: NodeId, name: str) -> str:
         """Set two tags; see the port. A call has the same tags for all of its instances, so it takes one."""
         tags: list[TagTypeDef] = [{"Key": NAME_TAG, "Value": name}, {"Key": NODE_TAG, "Value": node_id}]
         try:
@@ -458,8 +459,8 @@ class Ec2Compute:
             state_reason=item.get("StateReason", {}).get("Message", ""),
             launched_at=int(item["LaunchTime"].timestamp()) * SECOND_NS,
             cluster=tags.get(CLUSTER_TAG, "") if is_ours else "",
-            operation_id=tags.get(OPERATION_TAG, "") if is_ours else "",
-            node_id=tags.get(NODE_TAG, "") if is_ours else "",
+            operation_id=OperationId(tags.get(OPERATION_TAG, "") if is_ours else ""),
+            node_id=NodeId(tags.get(NODE_TAG, "") if is_ours else ""),
             name=tags.get(NAME_TAG, "") if is_ours else "",
         )
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
     from pydantic_core import ErrorDetails
 
+    from paddock.model.identity import OperationId
+
 _MAX_ERRORS_TOLD = 5
 _MAX_DEPTH = 64
 _TOO_DEEP = f"it must be nested at most {_MAX_DEPTH} deep"
@@ -135,7 +137,7 @@ class Request:
         named = [weights[name] for name in ("gzip", "x-gzip") if name in weights]
         return max(named, default=weights.get("*", 0)) > 0
 
-    def location_of(self, operation_id: str) -> dict[str, str]:
+    def location_of(self, operation_id: OperationId) -> dict[str, str]:
         """The header that says where an operation can be watched, as an absolute URL."""
         return {"Location": f"{self._base_url()}/operations/{operation_id}"}
 

@@ -10,7 +10,12 @@ from __future__ import annotations
 
 import re
 from secrets import randbits
+from typing import NewType
 from uuid import UUID, uuid5
+
+# Ids are strings that look alike. These types keep one from being passed for another.
+NodeId = NewType("NodeId", str)
+OperationId = NewType("OperationId", str)
 
 NS_PER_REVISION = 1_000
 _INDEX_DIGITS = 5
@@ -21,12 +26,12 @@ _RANDOM_BITS, _VERSION_AT, _VARIANT_AT = 80, 76, 62
 _ID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 
 
-def new_operation_id(now_ns: int) -> str:
+def new_operation_id(now_ns: int) -> OperationId:
     """A fresh operation id."""
     random = randbits(_RANDOM_BITS) & ~(0xF << _VERSION_AT) & ~(0b11 << _VARIANT_AT)
     milliseconds = now_ns // 1_000_000
     value = milliseconds << _RANDOM_BITS | 7 << _VERSION_AT | 0b10 << _VARIANT_AT | random
-    return str(UUID(int=value))[:-_INDEX_DIGITS] + "0" * _INDEX_DIGITS
+    return OperationId(str(UUID(int=value))[:-_INDEX_DIGITS] + "0" * _INDEX_DIGITS)
 
 
 def new_uid() -> str:
@@ -34,22 +39,22 @@ def new_uid() -> str:
     return f"{randbits(_UID_BITS):016x}"
 
 
-def derived_operation_id(operation_id: str, action: str) -> str:
+def derived_operation_id(operation_id: OperationId, action: str) -> OperationId:
     """The id of the operation that cleans up after this one by an action; each call gives the same."""
-    return str(uuid5(UUID(operation_id), action))[:-_INDEX_DIGITS] + "0" * _INDEX_DIGITS
+    return OperationId(str(uuid5(UUID(operation_id), action))[:-_INDEX_DIGITS] + "0" * _INDEX_DIGITS)
 
 
-def node_id(operation_id: str, index: int) -> str:
+def node_id(operation_id: OperationId, index: int) -> NodeId:
     """The id of an operation's node; ``index`` counts from 1."""
-    return f"{operation_id[:-_INDEX_DIGITS]}{index:0{_INDEX_DIGITS}}"
+    return NodeId(f"{operation_id[:-_INDEX_DIGITS]}{index:0{_INDEX_DIGITS}}")
 
 
-def operation_of(node_id: str) -> str:
+def operation_of(node_id: NodeId) -> OperationId:
     """The id of the operation that made this node."""
-    return node_id[:-_INDEX_DIGITS] + "0" * _INDEX_DIGITS
+    return OperationId(node_id[:-_INDEX_DIGITS] + "0" * _INDEX_DIGITS)
 
 
-def node_index(node_id: str) -> int:
+def node_index(node_id: NodeId) -> int:
     """A node's index among the nodes of its operation."""
     return int(node_id[-_INDEX_DIGITS:])
 

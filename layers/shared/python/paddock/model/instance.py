@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from paddock.model.identity import NodeId, OperationId
+
 
 class InstanceState(StrEnum):
     """EC2's names for the life of an instance."""
@@ -38,6 +40,6 @@ class Instance:
     state_reason: str = ""
     launched_at: int = 0
     cluster: str = ""
-    operation_id: str = ""
-    node_id: str = ""
+    operation_id: OperationId = OperationId("")
+    node_id: NodeId = NodeId("")
     name: str = ""

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from paddock.model.identity import OperationId
 from paddock.model.names import NameSet
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Ledger:
     names: dict[str, str] = field(default_factory=dict)
     placement_groups: dict[str, int] = field(default_factory=dict)
     capacity_failures: dict[str, int] = field(default_factory=dict)
-    unrecorded: tuple[str, ...] = ()
+    unrecorded: tuple[OperationId, ...] = ()
 
     def use(self, bucket_id: str) -> BucketUse:
         """The use of a bucket; a bucket that is not mentioned is unused."""

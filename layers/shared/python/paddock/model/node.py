@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from paddock.model.configuration import with_defaults
-from paddock.model.identity import operation_of
+from paddock.model.identity import NodeId, OperationId, operation_of
 
 
 class NodeStatus(StrEnum):
@@ -79,7 +79,7 @@ class Node:
     and nobody knows it by name. One that ``was_held`` is or was in a virtual cluster.
     """
 
-    id: str
+    id: NodeId
     cluster: str
     name: str
     revision: int = 0
@@ -95,9 +95,9 @@ class Node:
     shutdown_policy: ShutdownPolicy = ShutdownPolicy.TERMINATE
     attributes: dict[str, Any] = field(default_factory=dict)
     configuration: dict[str, Any] = field(default_factory=dict)
-    managing_operation_id: str = field(default="", metadata={"alias": "managed_by"})
+    managing_operation_id: OperationId = field(default=OperationId(""), metadata={"alias": "managed_by"})
     managed_at: int = 0
-    launching_operation_id: str = field(default="", metadata={"alias": "launcher"})
+    launching_operation_id: OperationId = field(default=OperationId(""), metadata={"alias": "launcher"})
     instance_id: str = ""
     replaced_instance_id: str = ""
     hostname: str = ""
@@ -143,7 +143,7 @@ class Node:
         }
 
     @property
-    def created_by(self) -> str:
+    def created_by(self) -> OperationId:
         """The operation that made this node."""
         return operation_of(self.id)
 

@@ -15,6 +15,7 @@ from paddock.model.operation import Action
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from paddock.model.identity import OperationId
     from paddock.model.node import Node
     from paddock.model.operation import LaunchBatch, Operation
 
@@ -84,7 +85,7 @@ def is_untouched(node: Node, operation: Operation) -> bool:
     return is_older and node.id not in operation.errors
 
 
-def leader_of(node: Node, operation: Operation) -> str:
+def leader_of(node: Node, operation: Operation) -> OperationId:
     """The operation that led a node away from where this one wants it; others may hold it since."""
     has_come_back = node.is_wanted or goal_of(node, operation) is TargetState.TERMINATED
     return node.launching_operation_id if has_come_back else node.managing_operation_id

@@ -27,6 +27,7 @@ from paddock.model.time import SECOND_NS
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
+    from paddock.model.identity import OperationId
     from paddock.model.instance import Instance
 
 # Descriptions lag minutes behind a launch; only an instance that stays out of sight for this long is gone.
@@ -65,7 +66,7 @@ def is_unheard(node: Node, seen: Mapping[str, Instance]) -> bool:
     return instance is not None and not instance.state.is_ending
 
 
-def is_watched(node: Node, ended: Collection[str]) -> bool:
+def is_watched(node: Node, ended: Collection[OperationId]) -> bool:
     """Whether the node's instance is for the reconciler to look at.
 
     A node on its way to another state is its operation's, which looks by itself until it has ``ended``.
@@ -76,7 +77,7 @@ def is_watched(node: Node, ended: Collection[str]) -> bool:
     )
 
 
-def is_stranded(node: Node, ended: Collection[str]) -> bool:
+def is_stranded(node: Node, ended: Collection[OperationId]) -> bool:
     """Whether the node waits for an instance that nothing launches any more."""
     return node.is_starting and not node.instance_ids and node.launching_operation_id in ended
 
@@ -145,7 +146,9 @@ def polled(node: Node, seen: Mapping[str, Instance], now: int) -> Node | None:
     return observed(node, instance, now) if is_booting(node) else node
 
 
-def noticed(node: Node, seen: Mapping[str, Instance], ended: Collection[str], now: int) -> Node | None:
+def noticed(
+    node: Node, seen: Mapping[str, Instance], ended: Collection[OperationId], now: int
+) -> Node | None:
     """A node after the reconciler's look at its instances; ``None`` where it was to end, and has ended.
 
     The very same where nothing is new. One whose instance has ended, or was not seen for long, has Failed,

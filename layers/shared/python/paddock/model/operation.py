@@ -8,7 +8,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from paddock.model.identity import node_id, node_index, operation_of
+from paddock.model.identity import NodeId, OperationId, node_id, node_index, operation_of
 from paddock.model.names import NameSet
 from paddock.model.node import LaunchSpec, Node, NodeStatus, ShutdownPolicy, TargetState
 from paddock.model.pace import DEFAULT_RATES, Bucket
@@ -162,7 +162,7 @@ class Operation:
     its rate was exceeded. ``attempt`` counts workflow executions.
     """
 
-    id: str
+    id: OperationId
     cluster: str
     action: Action
     revision: int = 0
@@ -182,7 +182,7 @@ class Operation:
     reason: str = ""
     takes_from: str = ""
     not_before: int = 0
-    awaited: tuple[str, ...] = ()
+    awaited: tuple[OperationId, ...] = ()
     batch: LaunchBatch | None = None
     batches: int = 0
     launched_to: int = 0
@@ -190,7 +190,7 @@ class Operation:
     throttled: bool = False
     succeeded: int = 0
     failed: int = 0
-    errors: dict[str, str] = field(default_factory=dict)
+    errors: dict[NodeId, str] = field(default_factory=dict)
     error: str = ""
 
     @property
@@ -198,18 +198,18 @@ class Operation:
         """Whether the operation has not ended yet."""
         return self.state is OperationState.RUNNING
 
-    def ids(self) -> list[str]:
+    def ids(self) -> list[NodeId]:
         """The ids of the nodes that the operation is about, in its own lasting order."""
         if self.action is Action.CREATE:
             return [node_id(self.id, index) for index in range(1, self.total + 1)]
-        return sorted(NameSet.from_document(self.node_ids))
+        return [NodeId(name) for name in sorted(NameSet.from_document(self.node_ids))]
 
     @property
     def may_lack_records(self) -> bool:
         """Whether nodes of this create may still have to be written down."""
         return self.action is Action.CREATE and self.is_running and not self.recorded
 
-    def with_errors(self, errors: Mapping[str, str]) -> Operation:
+    def with_errors(self, errors: Mapping[NodeId, str]) -> Operation:
         """With these reasons by node, as many as a record holds."""
         return replace(self, errors=dict(islice(errors.items(), MAX_ERRORS)))
 
@@ -217,7 +217,7 @@ class Operation:
         """The virtual clusters that its nodes are launched for."""
         return {group.virtual_cluster for group in self.groups if group.virtual_cluster}
 
-    def group_of(self, node_id: str) -> NodeGroup | None:
+    def group_of(self, node_id: NodeId) -> NodeGroup | None:
         """The group that a node of this create was made in; ``None`` for another operation's node."""
         if operation_of(node_id) != self.id:
             return None
@@ -276,6 +276,6 @@ class UsedRequestId:
 
     request_id: str
     cluster: str
-    operation_id: str
+    operation_id: OperationId
     revision: int = 0
     cluster_uid: str = ""

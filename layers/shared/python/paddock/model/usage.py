@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
+from paddock.model.identity import NodeId
 from paddock.model.node_lifecycle import has_machine
 from paddock.model.time import DAY_NS, HOUR_NS
 
@@ -32,7 +33,7 @@ class UsageInterval:
     """
 
     cluster: str
-    node_id: str
+    node_id: NodeId
     name: str
     node_array: str
     machine_type: str

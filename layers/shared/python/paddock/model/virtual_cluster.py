@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from paddock.model.identity import new_uid
+from paddock.model.identity import NodeId, OperationId, new_uid
 from paddock.model.names import NameSet
 from paddock.model.time import DAY_NS
 
@@ -92,22 +92,25 @@ class VirtualCluster:
     cluster_uid: str = ""
     allocation_mode: AllocationMode = AllocationMode.MIXED
     replica_sets: dict[str, int] = field(default_factory=dict)
-    node_instances: dict[str, NodeInstance] = field(default_factory=dict)
+    node_instances: dict[NodeId, NodeInstance] = field(default_factory=dict)
     pending: dict[str, dict[str, str]] = field(default_factory=dict)
     provision: bool = True
     condition: Condition = field(default_factory=Condition)
-    operation_id: str = ""
+    operation_id: OperationId = OperationId("")
     attempts: int = 0
     retry_at: int = 0
     deleted: bool = False
     reserved: bool = False
     expires_at: int = 0
 
-    def pending_ids(self) -> dict[str, list[str]]:
+    def pending_ids(self) -> dict[str, list[NodeId]]:
         """Ids of the nodes that are being launched for it, by node type, oldest first."""
-        return {name: sorted(NameSet.from_document(ids)) for name, ids in self.pending.items()}
+        return {
+            name: [NodeId(one) for one in sorted(NameSet.from_document(ids))]
+            for name, ids in self.pending.items()
+        }
 
-    def held_ids(self) -> set[str]:
+    def held_ids(self) -> set[NodeId]:
         """Ids of all nodes that it holds: assigned ones, and those that are being launched for it."""
         return {*self.node_instances, *(node_id for ids in self.pending_ids().values() for node_id in ids)}
 
@@ -147,12 +150,12 @@ class VirtualCluster:
         together = {**self.node_instances, **added}
         return replace(self, node_instances=dict(sorted(together.items())))
 
-    def with_pending(self, ids: Mapping[str, Collection[str]]) -> VirtualCluster:
+    def with_pending(self, ids: Mapping[str, Collection[NodeId]]) -> VirtualCluster:
         """With exactly these nodes as being launched, by node type."""
         pending = {name: NameSet(node_ids).to_document() for name, node_ids in ids.items() if node_ids}
         return replace(self, pending=pending)
 
-    def without(self, ids: Collection[str]) -> VirtualCluster:
+    def without(self, ids: Collection[NodeId]) -> VirtualCluster:
         """Without these nodes, assigned or being launched."""
         gone = set(ids)
         left = {node_id: instance for node_id, instance in self.node_instances.items() if node_id not in gone}
@@ -161,7 +164,7 @@ class VirtualCluster:
 
     def within_desired(self) -> VirtualCluster:
         """Without what exceeds the wish: nodes that are being launched go first, then the youngest."""
-        excess: list[str] = []
+        excess: list[NodeId] = []
         pending = self.pending_ids()
         for name in {*pending, *(instance.template_id for instance in self.node_instances.values())}:
             # Ids follow each other in time.

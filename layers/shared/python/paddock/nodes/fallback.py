@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from paddock.model.cluster import Cluster
+    from paddock.model.identity import NodeId
     from paddock.model.ledger import Ledger
     from paddock.model.node import LaunchSpec, Node
     from paddock.model.operation import LaunchBatch, Operation
@@ -30,7 +31,7 @@ def fall_back(
     store: Store,
     operation: Operation,
     batch: LaunchBatch,
-    ids: Collection[str],
+    ids: Collection[NodeId],
     result: LaunchResult,
 ) -> None:
     """Decide what becomes of the nodes of a batch that got no instance.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from paddock.model.identity import new_operation_id
+from paddock.model.identity import NodeId, OperationId, new_operation_id
 from paddock.model.limits import count_bucket, other_bucket_with, placement_group_room
 from paddock.model.names import NameSet
 from paddock.model.node_actions import RefusedError, act
@@ -63,7 +63,7 @@ class Forced:
     Instances are left alone until the notice has passed.
     """
 
-    operation_id: str
+    operation_id: OperationId
     action: Action
     reason: str
     notice_ns: int = 0
@@ -91,7 +91,7 @@ def manage(
 ) -> tuple[Operation, list[NodeResult]]:
     """Like ``manage_nodes``, for nodes that ``select`` finds; it is asked again if it has to be."""
 
-    def attempt() -> tuple[Operation, dict[str, NodeResult]]:
+    def attempt() -> tuple[Operation, dict[NodeId, NodeResult]]:
         cluster, earlier = require_new_request(store.read, command.cluster, command.request_id)
         nodes = select()
         now = after_all(store.now(), nodes)
@@ -121,7 +121,7 @@ def manage(
     return operation, list(results.values())
 
 
-def _launchers(nodes: Sequence[Node]) -> tuple[str, ...]:
+def _launchers(nodes: Sequence[Node]) -> tuple[OperationId, ...]:
     """The operations that launch those of these nodes that are on their way already."""
     return tuple(sorted({node.launching_operation_id for node in nodes if node.is_starting}))
 
@@ -143,7 +143,7 @@ def after_all(now: int, nodes: Sequence[Node]) -> int:
 
 
 def new_operation(
-    now: int, cluster: str, operation_id: str, action: Action, node_ids: Collection[str]
+    now: int, cluster: str, operation_id: OperationId, action: Action, node_ids: Collection[NodeId]
 ) -> Operation:
     """The record of an operation on these nodes; one that is about none has ended itself."""
     return Operation(
@@ -191,10 +191,10 @@ def mark(store: Store, operation: Operation, until: int | None = None) -> list[t
     hold of nothing more: nobody would bring the node to where it wants it.
     """
     current: Operation | None = operation
-    tried: Sequence[str] = ()
-    refused: dict[str, tuple[Node, str]] = {}
+    tried: Sequence[NodeId] = ()
+    refused: dict[NodeId, tuple[Node, str]] = {}
 
-    def decide(ids: Sequence[str]) -> list[Write]:
+    def decide(ids: Sequence[NodeId]) -> list[Write]:
         nonlocal current, tried
         if ids == tried:
             # Something has changed: it may be the operation, which has ended, was resumed, or noted an error.
@@ -229,7 +229,7 @@ def _record_refused(store: Store, operation: Operation, refused: Sequence[tuple[
         store.commit_each([Put(after, was=operation)])
 
 
-def prepare(store: Store, operation: Operation) -> dict[str, str]:
+def prepare(store: Store, operation: Operation) -> dict[NodeId, str]:
     """Take hold of the nodes of an action that its request did not live to; answers why not, by node.
 
     That a later operation has taken hold of a node is no fault of the node's: what becomes of it counts.

@@ -12,12 +12,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paddock.model.cluster import Cluster
+    from paddock.model.identity import OperationId
     from paddock.model.node import Node
     from paddock.model.operation import Operation, UsedRequestId
     from paddock.ports.repository import Reads
 
 
-def get_operation(read: Reads, operation_id: str) -> tuple[Operation, Sequence[Node]]:
+def get_operation(read: Reads, operation_id: OperationId) -> tuple[Operation, Sequence[Node]]:
     """An operation, and its nodes as far as they still exist. Raises ``NotFound``."""
     operation = require_operation(read, operation_id)
     return operation, nodes_of(read, operation)

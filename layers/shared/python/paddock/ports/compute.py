@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from paddock.model.identity import NodeId, OperationId
     from paddock.model.instance import Instance
 
 
@@ -38,7 +39,7 @@ class LaunchRequest:
 
     client_token: str
     cluster: str
-    operation_id: str
+    operation_id: OperationId
     count: int
     instance_type: str
     launch_template_id: str
@@ -122,7 +123,7 @@ class Compute(Protocol):
     def describe(self, instance_ids: Collection[str]) -> Mapping[str, Instance]:
         """The instances among ``instance_ids`` that the cloud shows now, by id; any number of ids."""
 
-    def launched_by(self, cluster: str, operation_id: str) -> Sequence[Instance]:
+    def launched_by(self, cluster: str, operation_id: OperationId) -> Sequence[Instance]:
         """Every instance that this deployment launched for the operation, ended ones that show included."""
 
     def launched_in(self, cluster: str) -> Sequence[Instance]:
@@ -152,7 +153,7 @@ class Compute(Protocol):
         Answers those that are not rebooted with a reason, by id; an id that the cloud does not know is one.
         """
 
-    def tag(self, instance_id: str, node_id: str, name: str) -> str:
+    def tag(self, instance_id: str, node_id: NodeId, name: str) -> str:
         """Let an instance bear its node's id, and its node's name as its own; done twice, it is as done once.
 
         Answers why not where it is refused, and an empty text where it is done.

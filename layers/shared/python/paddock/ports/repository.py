@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from paddock.model.cluster import Cluster
-from paddock.model.identity import MAX_INDEX
+from paddock.model.identity import MAX_INDEX, NodeId, OperationId
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, UsedRequestId
@@ -123,10 +123,10 @@ class Reads(Protocol):
         Of those with the next ``count`` indexes behind ``after``; it asks for no others.
         """
 
-    def nodes_by_id(self, cluster: str, ids: Collection[str]) -> Sequence[Node]:
+    def nodes_by_id(self, cluster: str, ids: Collection[NodeId]) -> Sequence[Node]:
         """Those of these nodes that exist, in the order of their ids."""
 
-    def operation(self, operation_id: str) -> Operation | None:
+    def operation(self, operation_id: OperationId) -> Operation | None:
         """The operation of this id."""
 
     def pace(self) -> Pace | None:
@@ -141,7 +141,7 @@ class Reads(Protocol):
     def requests(self, request_id: str) -> Sequence[UsedRequestId]:
         """What a request id was used for, in all clusters."""
 
-    def running_operations(self) -> Sequence[str]:
+    def running_operations(self) -> Sequence[OperationId]:
         """The ids of the operations that run. Eventually consistent: some may be missing, or have ended."""
 
     def usage_intervals(self, cluster: str, ended_after: int) -> Sequence[UsageInterval]:

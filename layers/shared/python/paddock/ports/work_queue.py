@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from paddock.model.identity import OperationId
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
 class WorkItem:
     """One operation or virtual cluster (its id), or cluster (its name) that has to be looked at."""
 
-    operation_id: str = ""
+    operation_id: OperationId = OperationId("")
     virtual_cluster: str = ""
     cluster: str = ""
 

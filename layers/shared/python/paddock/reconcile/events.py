@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from paddock.errors import Busy
-from paddock.model.identity import derived_operation_id
+from paddock.model.identity import OperationId, derived_operation_id
 from paddock.model.instance import InstanceState
 from paddock.model.operation import Action
 from paddock.model.time import SECOND_NS
@@ -65,7 +65,7 @@ def look_at_instances(
     again: an interrupted node that is ending already is left alone. Virtual clusters that lose nodes so get
     others at once.
     """
-    launched: defaultdict[tuple[str, str], dict[str, Instance]] = defaultdict(dict)
+    launched: defaultdict[tuple[str, OperationId], dict[str, Instance]] = defaultdict(dict)
     for instance in compute.describe(instance_ids).values():
         if instance.operation_id:
             launched[instance.cluster, instance.operation_id][instance.id] = instance
@@ -122,7 +122,7 @@ def _look_at_nodes(
 
 
 def _nodes(
-    read: Reads, all_nodes: Callable[[str], Sequence[Node]], cluster: str, operation_id: str
+    read: Reads, all_nodes: Callable[[str], Sequence[Node]], cluster: str, operation_id: OperationId
 ) -> Sequence[Node]:
     """The nodes of the operation that launched; all of the cluster, once that is forgotten."""
     operation = read.operation(operation_id)

@@ -13,13 +13,14 @@ from paddock.store.release import never_launched, write_verdicts
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from paddock.model.identity import OperationId
     from paddock.model.instance import Instance
     from paddock.model.node import Node
     from paddock.ports.repository import Reads
     from paddock.store.store import Store
 
 
-def ended_launchers(read: Reads, nodes: Sequence[Node], now: int) -> set[str]:
+def ended_launchers(read: Reads, nodes: Sequence[Node], now: int) -> set[OperationId]:
     """The operations that have ended before these nodes had come to where they brought them.
 
     Of nodes that nobody took hold of for half an hour: before that few have, and large ones take longer.
@@ -37,7 +38,7 @@ def observe(
     cluster: str,
     nodes: Sequence[Node],
     seen: Mapping[str, Instance],
-    ended: Collection[str],
+    ended: Collection[OperationId],
 ) -> int:
     """Write down what has become of watched nodes of a cluster; answers how many changed their status.
 

@@ -32,6 +32,7 @@ from paddock.workflow.outcome import Next
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from paddock.model.identity import OperationId
     from paddock.model.instance import Instance
     from paddock.model.node import Node
     from paddock.ports.compute import Compute
@@ -88,7 +89,7 @@ def _reconcile_operation(
     store: Store,
     compute: Compute,
     workflows: Workflows,
-    operation_id: str,
+    operation_id: OperationId,
     report: Report,
 ) -> None:
     operation = store.read.operation(operation_id)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from paddock.errors import NotFound
 from paddock.model.definition import is_cluster_name
-from paddock.model.identity import is_id
+from paddock.model.identity import OperationId, is_id
 from paddock.model.wording import quoted
 from paddock.requests.bodies import is_request_id
 
@@ -43,7 +43,7 @@ def known_quotas(read: Reads) -> Mapping[str, int]:
     return found.cores if found else {}
 
 
-def require_operation(read: Reads, operation_id: str) -> Operation:
+def require_operation(read: Reads, operation_id: OperationId) -> Operation:
     """The operation, or ``NotFound``."""
     operation = read.operation(operation_id) if is_id(operation_id) else None
     if operation is None:
@@ -52,7 +52,7 @@ def require_operation(read: Reads, operation_id: str) -> Operation:
     return operation
 
 
-def running_among(read: Reads, operation_ids: Iterable[str]) -> dict[str, Operation]:
+def running_among(read: Reads, operation_ids: Iterable[OperationId]) -> dict[OperationId, Operation]:
     """Those of these operations that run, by id; one that is forgotten has ended."""
     found = {operation_id: read.operation(operation_id) for operation_id in set(operation_ids)}
     return {

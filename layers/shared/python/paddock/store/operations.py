@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from paddock.model.cluster import Cluster
+    from paddock.model.identity import OperationId
     from paddock.model.node import Node
     from paddock.model.operation import Operation
     from paddock.ports.repository import Reads
@@ -102,7 +103,7 @@ def require_recorded(store: Store, nodes: Iterable[Node]) -> None:
         store.retry_on_conflict(partial(_complete, store, operation_id))
 
 
-def _complete(store: Store, operation_id: str) -> None:
+def _complete(store: Store, operation_id: OperationId) -> None:
     operation = store.read.operation(operation_id)
     if operation is not None and operation.may_lack_records:
         record_missing_nodes(store, operation)

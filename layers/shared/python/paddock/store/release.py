@@ -15,6 +15,7 @@ from paddock.store.operations import require_recorded
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from paddock.model.identity import NodeId
     from paddock.model.ledger import Ledger
     from paddock.ports.repository import Reads, Write
     from paddock.store.store import Store
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
 def write_verdicts(
     store: Store, cluster: str, nodes: Sequence[Node], judge: Callable[[Node], Node | None]
-) -> dict[str, Node | None]:
+) -> dict[NodeId, Node | None]:
     """Write down what ``judge`` makes of these nodes of a cluster; returns that by node.
 
     ``judge`` returns the very same node where nothing is new, and ``None`` for a node that is to be removed,
@@ -37,7 +38,7 @@ def write_verdicts(
     """
     verdicts = {node.id: _becomes(node, judge) for node in nodes}
     alone: list[Write] = []
-    with_ledger: dict[str, Node] = {}
+    with_ledger: dict[NodeId, Node] = {}
     for node in nodes:
         after = verdicts[node.id]
         if after is None or _needs_ledger(node, after):
@@ -104,7 +105,7 @@ def never_launched(read: Reads, nodes: Sequence[Node]) -> list[Node]:
     return [node for node in nodes if is_passed(node)]
 
 
-def forget_failed(store: Store, cluster: str, ids: Collection[str]) -> None:
+def forget_failed(store: Store, cluster: str, ids: Collection[NodeId]) -> None:
     """Remove those of these nodes that have failed and have no instance: their names and records."""
 
     def resolve(ledger: Ledger, nodes: Sequence[Node]) -> tuple[Ledger, list[Write]]:
@@ -121,7 +122,7 @@ def _usage_until(nodes: Sequence[Node], now: int) -> list[Write]:
     return [Put(interval, was=None) for interval in intervals if interval is not None]
 
 
-def resolve_nodes(store: Store, cluster: str, ids: Collection[str], resolve: _Resolve) -> None:
+def resolve_nodes(store: Store, cluster: str, ids: Collection[NodeId], resolve: _Resolve) -> None:
     """Change these nodes, as far as they exist, and the ledger together, some at a time.
 
     ``resolve`` is given them as they are, and answers the ledger as it becomes with the writes of the nodes
@@ -129,7 +130,7 @@ def resolve_nodes(store: Store, cluster: str, ids: Collection[str], resolve: _Re
     no longer leave their virtual clusters.
     """
 
-    def decide(node_ids: Sequence[str]) -> list[Write]:
+    def decide(node_ids: Sequence[NodeId]) -> list[Write]:
         ledger = store.read.ledger(cluster)
         nodes = store.read.nodes_by_id(cluster, node_ids)
         if ledger is None or not nodes:

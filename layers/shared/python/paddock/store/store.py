@@ -152,8 +152,8 @@ class Store:
 
     def in_transactions(
         self,
-        ids: Sequence[str],
-        decide: Callable[[Sequence[str]], Sequence[Write]],
+        ids: Sequence[Item],
+        decide: Callable[[Sequence[Item]], Sequence[Write]],
         *,
         writes_per_id: int,
         writes_beside: int,
@@ -167,7 +167,7 @@ class Store:
         begun once ``may_go_on`` returns false.
         """
 
-        def commit(chunk: Sequence[str]) -> bool:
+        def commit(chunk: Sequence[Item]) -> bool:
             if not may_go_on():
                 return True
             writes = decide(chunk)

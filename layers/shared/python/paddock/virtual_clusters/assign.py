@@ -8,7 +8,7 @@ from hashlib import sha256
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from paddock.model.identity import operation_of
+from paddock.model.identity import NodeId, operation_of
 from paddock.model.node import NodeStatus
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def resolve_pending(read: Reads, virtual_cluster: VirtualCluster) -> Resolved:
     A record that is not there may yet be written, as long as its create is not recorded.
     """
     ready: list[Node] = []
-    waiting: dict[str, list[str]] = {}
+    waiting: dict[str, list[NodeId]] = {}
     reasons: list[str] = []
     for node_type, ids in virtual_cluster.pending_ids().items():
         for operation_id, node_ids in groupby(ids, operation_of):

@@ -12,7 +12,7 @@ from paddock.errors import (
     NotFound,
     RevisionConflict,
 )
-from paddock.model.identity import new_operation_id, new_uid, operation_of
+from paddock.model.identity import NodeId, OperationId, new_operation_id, new_uid, operation_of
 from paddock.model.operation import Action
 from paddock.model.virtual_cluster import AllocationMode, VirtualCluster, change_between, tombstone
 from paddock.model.wording import listed, quoted
@@ -78,7 +78,9 @@ def write_virtual_cluster(
             raise
         after = as_it_is(launch.after, "", now)
         if request.dry_run:
-            return replace(after, revision=current.revision if current else 0, operation_id=""), None
+            return replace(
+                after, revision=current.revision if current else 0, operation_id=OperationId("")
+            ), None
         released_nodes = desired.held_ids() - after.held_ids()
         change = Change(
             after=after,
@@ -223,7 +225,7 @@ def _record_pending(store: Store, virtual_cluster: VirtualCluster) -> None:
             record_missing_nodes(store, operation)
 
 
-def _held(read: Reads, virtual_cluster: VirtualCluster, ids: Collection[str]) -> list[Node]:
+def _held(read: Reads, virtual_cluster: VirtualCluster, ids: Collection[NodeId]) -> list[Node]:
     """The nodes with these ids that exist and name the virtual cluster."""
     nodes = read.nodes_by_id(virtual_cluster.cluster, ids) if ids else ()
     return [node for node in nodes if virtual_cluster.is_claimant_of(node)]

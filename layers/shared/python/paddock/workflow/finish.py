@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.errors import TransientCompute
-from paddock.model.identity import derived_operation_id
+from paddock.model.identity import NodeId, OperationId, derived_operation_id
 from paddock.model.node import NodeStatus
 from paddock.model.node_goals import (
     is_at_goal,
@@ -54,7 +54,7 @@ def finish(
     store: Store,
     compute: Compute,
     workflows: Workflows,
-    operation_id: str,
+    operation_id: OperationId,
     polls: int,
 ) -> Outcome:
     """End an operation: Succeeded, PartiallySucceeded or Failed, with the reasons.
@@ -99,7 +99,7 @@ def _reconcile_virtual_clusters(
     store: Store,
     workflows: Workflows,
     operation: Operation,
-    errors: Collection[str],
+    errors: Collection[NodeId],
 ) -> None:
     """Let virtual clusters have what the operation launched for them, or what it has made room for."""
     if names := sorted(operation.virtual_clusters()):
@@ -119,7 +119,7 @@ def _finish_launching(
     workflows: Workflows,
     operation: Operation,
     nodes: Sequence[Node],
-) -> tuple[dict[str, str], int]:
+) -> tuple[dict[NodeId, str], int]:
     """The reasons of nodes that failed, and the number of instances that had no node."""
 
     def judge(node: Node) -> Node:
@@ -135,7 +135,7 @@ def _finish_launching(
 
 
 def _read_again(
-    read: Reads, operation: Operation, nodes: Sequence[Node], ids: Collection[str]
+    read: Reads, operation: Operation, nodes: Sequence[Node], ids: Collection[NodeId]
 ) -> Sequence[Node]:
     """The operation's nodes, of which those with these ids are read again, as far as they still exist."""
     if not ids:
@@ -145,7 +145,7 @@ def _read_again(
     return sorted([*others, *read.nodes_by_id(operation.cluster, ids)], key=lambda node: node.id)
 
 
-def _reasons(read: Reads, operation: Operation, nodes: Sequence[Node]) -> dict[str, str]:
+def _reasons(read: Reads, operation: Operation, nodes: Sequence[Node]) -> dict[NodeId, str]:
     """Why nodes are not where the operation wants them, by node; these are its nodes that exist.
 
     A node that a later operation leads elsewhere is that one's, unless Paddock itself gave it up.
@@ -182,7 +182,7 @@ def _why_not(node: Node, operation: Operation) -> str:
     return _STILL_THERE if operation.action in ENDING else _LATE
 
 
-def _given_up_by_others(read: Reads, operation: Operation, nodes: Sequence[Node]) -> dict[str, str]:
+def _given_up_by_others(read: Reads, operation: Operation, nodes: Sequence[Node]) -> dict[NodeId, str]:
     """Reasons of nodes that are gone since another operation, which launched them, gave them up."""
     if not operation.awaited:
         return {}
@@ -197,7 +197,7 @@ def _abandon(
     workflows: Workflows,
     operation: Operation,
     nodes: Sequence[Node],
-) -> list[str]:
+) -> list[NodeId]:
     """Give up nodes that did not become Ready: end what was launched for them, stop what was there before.
 
     Answers their ids, the same when the task is run again.
@@ -217,7 +217,7 @@ def _clean_up(
     operation: Operation,
     action: Action,
     nodes: Sequence[Node],
-) -> list[str]:
+) -> list[NodeId]:
     """Start the operation that cleans up after this one, and has an id that follows; answers its nodes."""
     identity = derived_operation_id(operation.id, action)
     earlier = store.read.operation(identity)
@@ -237,7 +237,7 @@ def _end_orphans(compute: Compute, operation: Operation, nodes: Sequence[Node]) 
     return end_instances(compute, orphans, operation_id=operation.id)
 
 
-def _finish_ending(store: Store, operation: Operation, nodes: Sequence[Node]) -> dict[str, str]:
+def _finish_ending(store: Store, operation: Operation, nodes: Sequence[Node]) -> dict[NodeId, str]:
     """What is left goes on existing, and counting: it can be ended again, or goes on running.
 
     A node that another operation has taken hold of since is that one's to write. ``nodes`` are the
@@ -245,7 +245,7 @@ def _finish_ending(store: Store, operation: Operation, nodes: Sequence[Node]) ->
     """
     looks = iter([nodes])
 
-    def attempt() -> dict[str, str]:
+    def attempt() -> dict[NodeId, str]:
         nodes = next(looks, None) or nodes_of(store.read, operation)
         errors = _reasons(store.read, operation, nodes)
         mine = [node for node in nodes if node.id in errors and node.managing_operation_id == operation.id]
@@ -258,7 +258,7 @@ def _finish_ending(store: Store, operation: Operation, nodes: Sequence[Node]) ->
     return store.retry_on_conflict(attempt)
 
 
-def _end(store: Store, operation: Operation, errors: dict[str, str]) -> None:
+def _end(store: Store, operation: Operation, errors: dict[NodeId, str]) -> None:
     now = store.now()
     after = replace(
         operation,
@@ -281,7 +281,7 @@ def _state(total: int, failures: int) -> OperationState:
     return OperationState.PARTIALLY_SUCCEEDED if failures < total else OperationState.FAILED
 
 
-def _summary(errors: dict[str, str]) -> str:
+def _summary(errors: dict[NodeId, str]) -> str:
     """The commonest reasons, each with its number of nodes."""
     reasons = Counter(errors.values()).most_common(_MAX_REASONS)
     return "; ".join(f"{count} of the nodes: {reason}" for reason, count in reasons)

@@ -31,6 +31,7 @@ from paddock.workflow.pacing import Paced, paced, seconds_until
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
+    from paddock.model.identity import NodeId, OperationId
     from paddock.model.node import Node
     from paddock.model.operation import Operation
     from paddock.model.pace import Rate, Rates
@@ -46,7 +47,7 @@ _STARTED = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
 def launch(
     store: Store,
     compute: Compute,
-    operation_id: str,
+    operation_id: OperationId,
     polls: int,
     rates: Rates = DEFAULT_RATES,
 ) -> Outcome:
@@ -90,8 +91,8 @@ def _with_batch(
             found = record_missing_nodes(store, operation)
         else:
             errors |= prepare(store, operation)
-        used, touched = _use_instances(store, compute, operation, errors, polls, rates)
-        operation = operation.with_errors({**errors, **used.refused})
+        unused, used, touched = _use_instances(store, compute, operation, errors, polls, rates)
+        operation = operation.with_errors(errors | unused)
         if used.left:
             turn = store.now() + used.wait_seconds * SECOND_NS
             if touched:
@@ -122,16 +123,16 @@ def _use_instances(
     store: Store,
     compute: Compute,
     operation: Operation,
-    refused: Collection[str],
+    refused: Collection[NodeId],
     polls: int,
     rates: Rates,
-) -> tuple[Paced, bool]:
+) -> tuple[dict[NodeId, str], Paced, bool]:
     """Start or reboot the instances that nodes have already.
 
-    Answers why not, by node, which others have to wait, and whether it was the turn of any.
+    Answers why not, by node, what the call answered, and whether it was the turn of any.
     """
     if operation.action not in (Action.START, Action.RESTART):
-        return Paced({}), False
+        return {}, Paced({}), False
     nodes = [
         node
         for node in nodes_of(store.read, operation)
@@ -155,7 +156,7 @@ def _use_instances(
             return stopped(node, errors[node.id]) if may_use_instance(node, operation) else node
 
         write_verdicts(store, operation.cluster, failing, judge)
-    return replace(done, refused=errors), done.left < len(ids)
+    return errors, done, done.left < len(ids)
 
 
 def _open_batch(store: Store, operation: Operation, rates: Rates, found: Sequence[Node]) -> Operation:
@@ -257,7 +258,7 @@ def _launch_request(operation: Operation, batch: LaunchBatch) -> LaunchRequest:
     )
 
 
-def _assign(store: Store, operation: Operation, batch: LaunchBatch, result: LaunchResult) -> list[str]:
+def _assign(store: Store, operation: Operation, batch: LaunchBatch, result: LaunchResult) -> list[NodeId]:
     """Give the i-th instance to the i-th node of the batch; settles those that are left without one.
 
     A node that does not count was given up while the call took its time; its instance is an orphan.
@@ -268,7 +269,7 @@ def _assign(store: Store, operation: Operation, batch: LaunchBatch, result: Laun
     ids = operation.ids()[batch.first - 1 : batch.first - 1 + batch.count]
     instances = dict(zip(ids, result.instance_ids, strict=False))
 
-    def attempt() -> list[str]:
+    def attempt() -> list[NodeId]:
         told = len(instances) if result.is_told else batch.count
         nodes = some_nodes_of(store.read, operation, batch.first - 1, told)
         held = {node.instance_id for node in nodes}
@@ -293,7 +294,7 @@ def _close_batch(
     store: Store,
     operation: Operation,
     batch: LaunchBatch,
-    left: Sequence[str],
+    left: Sequence[NodeId],
     rates: Rates,
     *,
     is_throttled: bool,

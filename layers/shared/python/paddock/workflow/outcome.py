@@ -11,6 +11,8 @@ from paddock.errors import StoreThrottled
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from paddock.model.identity import OperationId
+
 _FIRST_WAIT_SECONDS = 2
 _GROWTH = 1.5
 _MAX_WAIT_SECONDS = 60
@@ -50,7 +52,7 @@ def wait_for(seconds: int) -> Outcome:
     return Outcome(Next.WAIT, min(_MAX_WAIT_SECONDS, seconds))
 
 
-def or_wait(step: Callable[[str, int], Outcome], operation_id: str, polls: int) -> Outcome:
+def or_wait(step: Callable[[OperationId, int], Outcome], operation_id: OperationId, polls: int) -> Outcome:
     """Do a step. Where the store throttles it for longer than a task has time, wait: the next one goes on."""
     try:
         return step(operation_id, polls)

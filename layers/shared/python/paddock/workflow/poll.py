@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.errors import TransientCompute
-from paddock.model.identity import node_index
+from paddock.model.identity import NodeId, OperationId, node_index
 from paddock.model.instance import InstanceState
 from paddock.model.node_goals import is_led_there, is_on_its_way, is_untouched
 from paddock.model.node_lifecycle import awaits_replacement, is_booting, is_stopping, is_terminating
@@ -36,7 +36,7 @@ _POLLS_PER_CALL = 3
 _WORTH_A_MARK = 50
 
 
-def poll(store: Store, compute: Compute, operation_id: str, polls: int) -> Outcome:
+def poll(store: Store, compute: Compute, operation_id: OperationId, polls: int) -> Outcome:
     """Record what the cloud shows now, and say how to go on. Throttled, it only waits longer.
 
     Nodes that another operation brings to where this one wants them are waited for, and not written.
@@ -107,7 +107,7 @@ def _to_look_at(read: Reads, operation: Operation) -> Sequence[Node]:
     return some_nodes_of(read, operation, operation.resolved_to, last - operation.resolved_to)
 
 
-def _mark_resolved(store: Store, operation: Operation, unsettled: Collection[str]) -> None:
+def _mark_resolved(store: Store, operation: Operation, unsettled: Collection[NodeId]) -> None:
     """Write down up to where no node has to be looked at again, where that spares many reads."""
     resolved_to = min([operation.launched_to, *(node_index(one) - 1 for one in unsettled)])
     if resolved_to - operation.resolved_to < _WORTH_A_MARK:

@@ -19,6 +19,7 @@ from paddock.workflow.pacing import paced
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
+    from paddock.model.identity import OperationId
     from paddock.model.node import Node
     from paddock.model.operation import Operation
     from paddock.model.pace import Rates
@@ -32,7 +33,7 @@ _STOPPED = frozenset({InstanceState.STOPPING, InstanceState.STOPPED})
 def terminate(
     store: Store,
     compute: Compute,
-    operation_id: str,
+    operation_id: OperationId,
     polls: int,
     rates: Rates = DEFAULT_RATES,
 ) -> Outcome:

@@ -22,6 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from paddock.model.cluster import Cluster
+from paddock.model.identity import OperationId
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, UsedRequestId
@@ -31,6 +32,7 @@ from paddock.model.usage import UsageInterval
 from paddock.model.virtual_cluster import VirtualClusterChange
 
 if TYPE_CHECKING:
+    from paddock.model.identity import NodeId
     from paddock.ports.repository import Record
 
 CLUSTERS = "CLUSTERS"
@@ -57,19 +59,19 @@ def ledger(cluster_name: str) -> Key:
     return Key(f"CLUSTER#{cluster_name}", "LEDGER")
 
 
-def node(cluster_name: str, node_id: str) -> Key:
+def node(cluster_name: str, node_id: NodeId) -> Key:
     """Key of a node; with the beginning of an id, what the keys of such nodes begin with."""
     return Key(f"CLUSTER#{cluster_name}", f"NODE#{node_id}")
 
 
-def operation(operation_id: str) -> Key:
+def operation(operation_id: OperationId) -> Key:
     """Key of an operation."""
     return Key(f"{OPERATIONS}{operation_id}", "OPERATION")
 
 
-def operation_id(pk: str) -> str:
+def operation_id(pk: str) -> OperationId:
     """The operation whose partition this is."""
-    return pk.removeprefix(OPERATIONS)
+    return OperationId(pk.removeprefix(OPERATIONS))
 
 
 def pace() -> Key:
@@ -87,7 +89,7 @@ def request(request_id: str, cluster_name: str) -> Key:
     return Key(f"REQUEST#{request_id}", cluster_name)
 
 
-def usage_interval(cluster_name: str, end: int, node_id: str) -> Key:
+def usage_interval(cluster_name: str, end: int, node_id: NodeId) -> Key:
     """Key of a usage interval; without a node's id, it stands before all that end then or later."""
     return Key(f"USAGE#{cluster_name}", f"{end:020}#{node_id}")
 

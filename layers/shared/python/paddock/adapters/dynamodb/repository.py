@@ -15,7 +15,7 @@ from paddock.adapters.dynamodb import keys
 from paddock.adapters.dynamodb.items import bytes_of, from_item, to_item
 from paddock.errors import StoreThrottled, StoreUnavailable
 from paddock.model.cluster import Cluster
-from paddock.model.identity import MAX_INDEX, node_id
+from paddock.model.identity import MAX_INDEX, NodeId, OperationId, node_id
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, UsedRequestId
@@ -117,13 +117,13 @@ class DynamoDbRepository:
 
     def nodes(self, cluster: str, limit: int | None = None, after: str = "") -> Sequence[Node]:
         """See ``Repository.nodes``."""
-        key = keys.node(cluster, "")
+        key = keys.node(cluster, NodeId(""))
         paging: dict[str, Any] = {}
         if limit is not None:
             paging["Limit"] = limit
         if after:
             # The sort key's one condition says that it is a node's; where to go on is said beside it.
-            paging["ExclusiveStartKey"] = _key(keys.node(cluster, after))
+            paging["ExclusiveStartKey"] = _key(keys.node(cluster, NodeId(after)))
         found = self._query(Node, key.pk, begins_with=key.sk, **paging)
         return list(islice(found, limit))
 
@@ -136,7 +136,7 @@ class DynamoDbRepository:
         upto = keys.node(operation.cluster, node_id(operation.id, last))
         return list(self._query(Node, first.pk, between=(first.sk, upto.sk)))
 
-    def nodes_by_id(self, cluster: str, ids: Collection[str]) -> Sequence[Node]:
+    def nodes_by_id(self, cluster: str, ids: Collection[NodeId]) -> Sequence[Node]:
         """See ``Repository.nodes_by_id``."""
         wanted = sorted(set(ids))
         found: list[Node] = []
@@ -146,7 +146,7 @@ class DynamoDbRepository:
             )
         return sorted(found, key=lambda node: node.id)
 
-    def operation(self, operation_id: str) -> Operation | None:
+    def operation(self, operation_id: OperationId) -> Operation | None:
         """See ``Repository.operation``."""
         return self._get(Operation, keys.operation(operation_id))
 
@@ -166,13 +166,13 @@ class DynamoDbRepository:
         """See ``Repository.requests``."""
         return list(self._query(UsedRequestId, keys.request(request_id, "").pk))
 
-    def running_operations(self) -> Sequence[str]:
+    def running_operations(self) -> Sequence[OperationId]:
         """See ``Repository.running_operations``."""
         return [keys.operation_id(item["pk"]["S"]) for item in self._unsettled(keys.OPERATIONS)]
 
     def usage_intervals(self, cluster: str, ended_after: int) -> Sequence[UsageInterval]:
         """See ``Repository.usage_intervals``."""
-        key = keys.usage_interval(cluster, ended_after + 1, "")
+        key = keys.usage_interval(cluster, ended_after + 1, NodeId(""))
         return list(self._query(UsageInterval, key.pk, after=key.sk))
 
     def virtual_cluster(self, virtual_cluster_id: str) -> VirtualCluster | None:
