@@ -14,4 +14,4 @@ from paddock.http.views.cluster import CLUSTERS_LISTED, cluster_view
 def handler(request: Request) -> Reply:
     """Answer them by name, in pages where one reply cannot hold them all."""
     found = bootstrap.list_clusters(request.query("nextToken") or "")
-    return Reply(200, {"clusters": [cluster_view(one) for one in found]}, listing=CLUSTERS_LISTED)
+    return Reply(200, {"clusters": [cluster_view(cluster) for cluster in found]}, listing=CLUSTERS_LISTED)

@@ -18,8 +18,10 @@ INTERRUPTION = "EC2 Spot Instance Interruption Warning"
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  # noqa: ARG001
     """Look at all instances of a batch at once; answers the messages that the queue has to bring again."""
     events = {record["messageId"]: json.loads(record["body"]) for record in event["Records"]}
-    about = {message: one["detail"]["instance-id"] for message, one in events.items()}
-    warned = {about[message] for message, one in events.items() if one["detail-type"] == INTERRUPTION}
+    about = {message: ec2_event["detail"]["instance-id"] for message, ec2_event in events.items()}
+    warned = {
+        about[message] for message, ec2_event in events.items() if ec2_event["detail-type"] == INTERRUPTION
+    }
     looked = bootstrap.look_at_instances(set(about.values()), warned)
     for cluster, number in looked.interrupted.items():
         count(Metric.NODES_INTERRUPTED, number, cluster=cluster)

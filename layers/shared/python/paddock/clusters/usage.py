@@ -54,6 +54,13 @@ def _intervals(read: Reads, cluster: str, start: int, now: int) -> list[UsageInt
     # In this order a node that ends in between is found twice, and not never.
     nodes = read.nodes(cluster)
     ended = read.usage_intervals(cluster, start)
-    on_record = {(one.node_id, one.start) for one in ended}
+    on_record = {(interval.node_id, interval.start) for interval in ended}
     running = (interval_until(node, now) for node in nodes)
-    return [*ended, *(one for one in running if one and (one.node_id, one.start) not in on_record)]
+    return [
+        *ended,
+        *(
+            interval
+            for interval in running
+            if interval and (interval.node_id, interval.start) not in on_record
+        ),
+    ]

@@ -111,8 +111,8 @@ def _require_revision(name: str, current: Cluster | None, expected: int | None) 
 
 
 def _require_region(definition: ClusterDefinition, region: str) -> None:
-    others = {array.region for array in definition.nodearrays} - {None, region}
-    if others:
+    other_regions = {array.region for array in definition.nodearrays} - {None, region}
+    if other_regions:
         msg = f"region must be {region}, where Paddock runs, or left out"
         raise InvalidRequest(msg)
 

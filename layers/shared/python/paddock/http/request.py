@@ -133,7 +133,9 @@ class Request:
         """
         if not self._header("accept"):
             return False
-        weights = dict(_weighted(one) for one in (self._header("accept-encoding") or "").lower().split(","))
+        weights = dict(
+            _weighted(coding) for coding in (self._header("accept-encoding") or "").lower().split(",")
+        )
         named = [weights[name] for name in ("gzip", "x-gzip") if name in weights]
         return max(named, default=weights.get("*", 0)) > 0
 
@@ -278,7 +280,7 @@ def _to_revision(name: str, text: str) -> int:
 def _explain(error: ValidationError, model: type[BaseModel]) -> str:
     """What must be true of the body, for the first few faults in it."""
     faults = _without_consequences(error.errors(include_url=False, include_context=False))
-    told = "; ".join(_explain_one(fault, model) for fault in faults[:_MAX_ERRORS_TOLD])
+    told = "; ".join(_explain_fault(fault, model) for fault in faults[:_MAX_ERRORS_TOLD])
     more = len(faults) - _MAX_ERRORS_TOLD
     return told + (f"; and {more} more" if more > 0 else "")
 
@@ -294,7 +296,7 @@ def _without_consequences(faults: list[ErrorDetails]) -> list[ErrorDetails]:
     ]
 
 
-def _explain_one(fault: ErrorDetails, model: type[BaseModel]) -> str:
+def _explain_fault(fault: ErrorDetails, model: type[BaseModel]) -> str:
     where = ".".join(str(part)[:80] for part in fault["loc"] if part != "[key]") or "the body"
     if fault["type"] != "extra_forbidden":
         return f"{where}: {_wording(fault)}"

@@ -77,17 +77,17 @@ def page_of_nodes(
     most = None if limit is None else limit + 1
     if operation_id is None and request_id is None:
         require_cluster(read, cluster)
-        every: Sequence[Node] = ()
+        operation_nodes: Sequence[Node] = ()
         found, operation = read.nodes(cluster, most, after), None
     else:
-        every, operation = list_nodes(read, cluster, operation_id, request_id)
-        found = [node for node in every if node.id > after][:most]
+        operation_nodes, operation = list_nodes(read, cluster, operation_id, request_id)
+        found = [node for node in operation_nodes if node.id > after][:most]
     nodes = found[:limit]
     return NodePage(
         nodes=nodes,
         next_token=nodes[-1].id if len(found) > len(nodes) else None,
         operation=operation,
-        operation_nodes=every,
+        operation_nodes=operation_nodes,
     )
 
 

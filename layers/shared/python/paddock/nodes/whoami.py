@@ -38,10 +38,10 @@ def _peers(read: Reads, node: Node) -> list[Node]:
         return []
     place = (node.spec.node_array, node.placement_group_id)
     return [
-        one
-        for one in read.nodes(node.cluster)
-        if (one.spec.node_array, one.placement_group_id) == place
-        and one.id != node.id
-        and one.is_wanted
-        and one.private_ip
+        peer
+        for peer in read.nodes(node.cluster)
+        if (peer.spec.node_array, peer.placement_group_id) == place
+        and peer.id != node.id
+        and peer.is_wanted
+        and peer.private_ip
     ]

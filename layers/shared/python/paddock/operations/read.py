@@ -30,10 +30,10 @@ def find_operation(read: Reads, request_id: str) -> tuple[Operation, Sequence[No
     The latest one, where several clusters know the request id; a cluster knows nothing of what was asked of a
     former one of its name.
     """
-    every = read.requests(request_id) if is_request_id(request_id) else ()
-    clusters = {request.cluster: read.cluster(request.cluster) for request in every}
-    requests = [one for one in every if _is_known(one, clusters[one.cluster])]
-    found = [read.operation(request.operation_id) for request in requests]
+    used = read.requests(request_id) if is_request_id(request_id) else ()
+    clusters = {request.cluster: read.cluster(request.cluster) for request in used}
+    known = [request for request in used if _is_known(request, clusters[request.cluster])]
+    found = [read.operation(request.operation_id) for request in known]
     latest = max(
         (operation for operation in found if operation is not None),
         key=lambda operation: operation.start_time,

@@ -26,9 +26,9 @@ def release_stale_claims(store: Store, nodes: Sequence[Node]) -> int:
         if node.virtual_cluster:
             claimed[node.virtual_cluster].append(node)
     released, conflicts = 0, []
-    for name, some in claimed.items():
+    for name, claims in claimed.items():
         try:
-            released += release_unconfirmed(store, name, some)
+            released += release_unconfirmed(store, name, claims)
         except WriteConflictError as conflict:
             conflicts.append(conflict)
     if conflicts:

@@ -55,8 +55,8 @@ def enqueue(read: Reads, compute: Compute, queue: WorkQueue) -> int:
     operations = read.running_operations()
     clusters = read.cluster_names()
     known = [
-        *(WorkItem(operation_id=one) for one in operations),
-        *(WorkItem(virtual_cluster=one) for one in read.virtual_cluster_ids()),
+        *(WorkItem(operation_id=operation_id) for operation_id in operations),
+        *(WorkItem(virtual_cluster=name) for name in read.virtual_cluster_ids()),
         *(WorkItem(cluster=name) for name in clusters),
     ]
     queue.send(known)

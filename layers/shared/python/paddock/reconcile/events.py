@@ -75,7 +75,7 @@ def look_at_instances(
     for (cluster, operation_id), seen in launched.items():
         with _failures_told(looked, seen, operation_id=operation_id):
             found = _nodes(store.read, all_nodes, cluster, operation_id)
-            nodes = [one for one in found if not seen.keys().isdisjoint(one.instance_ids)]
+            nodes = [node for node in found if not seen.keys().isdisjoint(node.instance_ids)]
             if nodes:
                 by_cluster[cluster] |= seen.keys()
                 _look_at_nodes(store, workflows, nodes, seen, interrupted, looked)
@@ -111,13 +111,13 @@ def _look_at_nodes(
     cluster = nodes[0].cluster
     ended = ended_launchers(store.read, nodes, store.now())
     looked.changed += observe(store, cluster, nodes, seen, ended)
-    leaving = [one for one in nodes if one.instance_id in interrupted and one.is_wanted]
+    leaving = [node for node in nodes if node.instance_id in interrupted and node.is_wanted]
     if leaving:
         _end(store, workflows, leaving)
     looked.changed += len(leaving)
     # One whose instance is ending already has Failed by now, and was counted so.
     looked.interrupted.update(
-        cluster for one in leaving if one.is_ready and seen[one.instance_id].state is InstanceState.RUNNING
+        cluster for node in leaving if node.is_ready and seen[node.instance_id].state is InstanceState.RUNNING
     )
 
 

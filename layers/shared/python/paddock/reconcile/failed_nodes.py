@@ -22,5 +22,9 @@ if TYPE_CHECKING:
 def forget_failed_nodes(store: Store, cluster: str, nodes: Sequence[Node]) -> None:
     """Forget the forgettable ones of these nodes, unless an operation on them runs: it counts by them."""
     left = {node.id: {node.created_by, node.managing_operation_id} for node in nodes if is_forgettable(node)}
-    running = running_among(store.read, (one for ids in left.values() for one in ids)).keys()
-    forget_failed(store, cluster, [node for node, ids in left.items() if running.isdisjoint(ids)])
+    running = running_among(
+        store.read, (operation_id for operation_ids in left.values() for operation_id in operation_ids)
+    ).keys()
+    forget_failed(
+        store, cluster, [node for node, operation_ids in left.items() if running.isdisjoint(operation_ids)]
+    )

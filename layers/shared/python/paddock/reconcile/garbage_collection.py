@@ -23,9 +23,9 @@ ORPHAN_GRACE_NS = 600 * SECOND_NS
 def orphans(instances: Iterable[Instance], nodes: Iterable[Node], now: int) -> list[Instance]:
     """Those of the instances that have not ended, are not new, and belong to none of these nodes."""
     return [
-        one
-        for one in find_orphans(instances, nodes)
-        if one.operation_id and now - one.launched_at >= ORPHAN_GRACE_NS
+        instance
+        for instance in find_orphans(instances, nodes)
+        if instance.operation_id and now - instance.launched_at >= ORPHAN_GRACE_NS
     ]
 
 

@@ -35,7 +35,7 @@ def doubles(nodes: Iterable[Node]) -> list[Node]:
     bearers: defaultdict[str, list[Node]] = defaultdict(list)
     for node in nodes:
         bearers[node.name].append(node)
-    return [node for some in bearers.values() for node in sorted(some, key=_claim_to_its_name)[1:]]
+    return [node for namesakes in bearers.values() for node in sorted(namesakes, key=_claim_to_its_name)[1:]]
 
 
 def repair_names(store: Store, workflows: Workflows, cluster: str, nodes: Sequence[Node]) -> int:
@@ -70,13 +70,13 @@ def _claim_to_its_name(node: Node) -> tuple[bool, bool, str]:
 def _rename(store: Store, cluster: str, node: Node) -> Node | None:
     """The node under a free name; ``None`` where it is another by now, which is left to the next run."""
     ledger = store.read.ledger(cluster)
-    every = store.read.nodes(cluster)
-    current = next((one for one in doubles(every) if one.id == node.id), None)
+    nodes = store.read.nodes(cluster)
+    current = next((other for other in doubles(nodes) if other.id == node.id), None)
     if ledger is None or current is None:
         return None
     taken = NameSet.from_document(ledger.names)
-    for one in every:
-        taken.add(one.name)
+    for other in nodes:
+        taken.add(other.name)
     [name] = islice(taken.free(f"{node.spec.node_array}-{PLACEHOLDER}", 1), 1)
     taken.add(name)
     renamed = replace(current, name=name)

@@ -156,7 +156,9 @@ def _reconcile_cluster(
 def _seen(compute: Compute, instances: Sequence[Instance], nodes: Sequence[Node]) -> dict[str, Instance]:
     """The instances by id, with those that lost the tags by which they are listed."""
     listed = {instance.id: instance for instance in instances}
-    missing = [one for node in nodes for one in node.instance_ids if one not in listed]
+    missing = [
+        instance_id for node in nodes for instance_id in node.instance_ids if instance_id not in listed
+    ]
     return {**listed, **compute.describe(missing)} if missing else listed
 
 

@@ -105,11 +105,12 @@ class AllOf:
 
     def holds(self, attributes: Mapping[str, Any]) -> bool:
         """See ``Predicate``."""
-        return all(one.holds(attributes) for one in self.conditions)
+        return all(condition.holds(attributes) for condition in self.conditions)
 
     def __str__(self) -> str:
         return " && ".join(
-            f"({one})" if isinstance(one, AllOf | AnyOf) else str(one) for one in self.conditions
+            f"({condition})" if isinstance(condition, AllOf | AnyOf) else str(condition)
+            for condition in self.conditions
         )
 
 
@@ -121,10 +122,13 @@ class AnyOf:
 
     def holds(self, attributes: Mapping[str, Any]) -> bool:
         """See ``Predicate``."""
-        return any(one.holds(attributes) for one in self.conditions)
+        return any(condition.holds(attributes) for condition in self.conditions)
 
     def __str__(self) -> str:
-        return " || ".join(f"({one})" if isinstance(one, AnyOf) else str(one) for one in self.conditions)
+        return " || ".join(
+            f"({condition})" if isinstance(condition, AnyOf) else str(condition)
+            for condition in self.conditions
+        )
 
 
 def parse_filter(text: str) -> Predicate:
@@ -173,7 +177,7 @@ class _Parser:
         return conditions[0] if len(conditions) == 1 else AnyOf(conditions)
 
     def _all_of(self) -> Predicate:
-        conditions = self._joined("&&", self._one)
+        conditions = self._joined("&&", self._comparison)
         return conditions[0] if len(conditions) == 1 else AllOf(conditions)
 
     def _joined(self, mark: str, read: Callable[[], Predicate]) -> tuple[Predicate, ...]:
@@ -182,7 +186,7 @@ class _Parser:
             conditions.append(read())
         return tuple(conditions)
 
-    def _one(self) -> Predicate:
+    def _comparison(self) -> Predicate:
         if self._is_mark("("):
             return self._in_parentheses()
         if self._next.kind != "word" or self._next.text in _RESERVED:

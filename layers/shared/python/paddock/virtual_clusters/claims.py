@@ -58,7 +58,7 @@ class Change:
     after: VirtualCluster
     claimed: Sequence[Node] = ()
     released_nodes: Sequence[Node] = ()
-    others: Sequence[Write] = ()
+    other_writes: Sequence[Write] = ()
     action: str
     by: str = ""
     message: str = ""
@@ -68,20 +68,20 @@ def commit_change(store: Store, stored: VirtualCluster | None, change: Change) -
     """Commit the change, or raise ``WriteConflictError`` with nothing done; returns the final transaction."""
     now, after = store.now(), change.after
     record = change_between(stored, after, change.action, now, by=change.by, message=change.message)
-    head: list[Write] = [Put(after, was=stored), Put(record, was=None), *change.others]
+    head: list[Write] = [Put(after, was=stored), Put(record, was=None), *change.other_writes]
     claims = {node.id: claimed_for(node, after.id, after.uid, now) for node in change.claimed}
     room = store.max_writes - len(head)
     while True:
         first = max(0, len(change.claimed) - room)
         early, late = change.claimed[:first], change.claimed[first:]
-        with_it, afterwards = (
+        with_head, afterwards = (
             change.released_nodes[: room - len(late)],
             change.released_nodes[room - len(late) :],
         )
         # An earlier claim may come to nothing; these nodes are in the virtual cluster if they are claimed.
-        in_one: list[Write] = [Put(replace(claims[node.id], was_held=True), was=node) for node in late]
-        in_one += [Put(given_back(node, now), was=node) for node in with_it]
-        if not room or store.fits(*head, *in_one):
+        together: list[Write] = [Put(replace(claims[node.id], was_held=True), was=node) for node in late]
+        together += [Put(given_back(node, now), was=node) for node in with_head]
+        if not room or store.fits(*head, *together):
             break
         room //= 2
     if early and stored is None:
@@ -90,7 +90,7 @@ def commit_change(store: Store, stored: VirtualCluster | None, change: Change) -
     conflicts = claimed.conflicts
     if not conflicts:
         try:
-            written = store.commit(*head, *in_one)
+            written = store.commit(*head, *together)
         except WriteConflictError as conflict:
             conflicts = conflict.writes
     if conflicts:

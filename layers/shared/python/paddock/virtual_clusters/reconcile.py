@@ -62,7 +62,11 @@ def reconcile_virtual_cluster(
         added = len(after.node_instances) > len(stored.node_instances)
         action = "NodesJoined" if added else "LaunchRetried" if launch.operation else "NodesMissing"
         change = Change(
-            after=after, claimed=claimed, others=launch.writes, action=action, message=after.condition.message
+            after=after,
+            claimed=claimed,
+            other_writes=launch.writes,
+            action=action,
+            message=after.condition.message,
         )
         written = commit_change(store, stored, change)
         return written.stored(launch.operation) if launch.operation is not None else None

@@ -86,7 +86,7 @@ def write_virtual_cluster(
             after=after,
             claimed=claimed,
             released_nodes=_held(store.read, desired, released_nodes),
-            others=launch.writes,
+            other_writes=launch.writes,
             action="Updated" if current else "Created",
             by=by,
         )

@@ -141,8 +141,8 @@ def _read_again(
     if not ids:
         return nodes
     again = set(ids)
-    others = [node for node in nodes if node.id not in again]
-    return sorted([*others, *read.nodes_by_id(operation.cluster, ids)], key=lambda node: node.id)
+    kept = [node for node in nodes if node.id not in again]
+    return sorted([*kept, *read.nodes_by_id(operation.cluster, ids)], key=lambda node: node.id)
 
 
 def _reasons(read: Reads, operation: Operation, nodes: Sequence[Node]) -> dict[NodeId, str]:
@@ -152,7 +152,7 @@ def _reasons(read: Reads, operation: Operation, nodes: Sequence[Node]) -> dict[N
     """
     led_elsewhere = [node for node in nodes if is_led_elsewhere(node, operation)]
     leaders = {node.id: leader_of(node, operation) for node in led_elsewhere}
-    found = {one: read.operation(one) for one in set(leaders.values())}
+    found = {operation_id: read.operation(operation_id) for operation_id in set(leaders.values())}
     reasons = _given_up_by_others(read, operation, nodes)
     for node in nodes:
         if is_at_goal(node, operation):
@@ -187,8 +187,11 @@ def _given_up_by_others(read: Reads, operation: Operation, nodes: Sequence[Node]
     if not operation.awaited:
         return {}
     gone = set(operation.ids()) - {node.id for node in nodes}
-    ended = [read.operation(derived_operation_id(one, Action.TERMINATE)) for one in operation.awaited]
-    given_up = {identity for one in ended if one is not None for identity in one.ids()}
+    endings = [
+        read.operation(derived_operation_id(launching_id, Action.TERMINATE))
+        for launching_id in operation.awaited
+    ]
+    given_up = {node_id for ending in endings if ending is not None for node_id in ending.ids()}
     return dict.fromkeys(gone & given_up, _LATE)
 
 

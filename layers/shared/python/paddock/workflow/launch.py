@@ -146,9 +146,13 @@ def _use_instances(
         if ids and polls:
             # Those that have started already would use up what the others need.
             seen = compute.describe(ids)
-            ids = [one for one in ids if one not in seen or seen[one].state not in _STARTED]
+            ids = [
+                instance_id
+                for instance_id in ids
+                if instance_id not in seen or seen[instance_id].state not in _STARTED
+            ]
         done = paced(store, rates, Bucket.START, ids, compute.start)
-    errors = {by_instance[one]: reason for one, reason in done.refused.items()}
+    errors = {by_instance[instance_id]: reason for instance_id, reason in done.refused.items()}
     if operation.action is Action.START:
         failing = [node for node in nodes if node.id in errors]
 
@@ -215,10 +219,10 @@ def _next_run(
     ids = operation.ids()
     run: list[tuple[int, Node]] = []
     for begin in range(operation.launched_to, operation.total, portion):
-        some = found or some_nodes_of(read, operation, begin, portion)
-        known = {node.id: node for node in some}
-        for place, identity in enumerate(ids[begin : begin + portion], start=begin + 1):
-            node = known.get(identity)
+        nodes = found or some_nodes_of(read, operation, begin, portion)
+        known = {node.id: node for node in nodes}
+        for place, node_id in enumerate(ids[begin : begin + portion], start=begin + 1):
+            node = known.get(node_id)
             is_ours = node is not None and node.launching_operation_id == operation.id
             if node is not None and is_ours and awaits_replacement(node):
                 return run or None

@@ -64,11 +64,11 @@ def _poll_launching(
     store: Store, compute: Compute, operation: Operation, polls: int
 ) -> tuple[Outcome, Sequence[Node], Mapping[str, Instance]]:
     """How to go on; and the nodes whose instances were looked at, with what was seen of these."""
-    every = _to_look_at(store.read, operation)
-    nodes = [node for node in every if node.launching_operation_id == operation.id]
+    looked_at = _to_look_at(store.read, operation)
+    nodes = [node for node in looked_at if node.launching_operation_id == operation.id]
     awaited = {
         node.id
-        for node in every
+        for node in looked_at
         if node.launching_operation_id != operation.id and is_on_its_way(node, operation)
     }
     starting = [node for node in nodes if is_booting(node)]
@@ -109,7 +109,7 @@ def _to_look_at(read: Reads, operation: Operation) -> Sequence[Node]:
 
 def _mark_resolved(store: Store, operation: Operation, unsettled: Collection[NodeId]) -> None:
     """Write down up to where no node has to be looked at again, where that spares many reads."""
-    resolved_to = min([operation.launched_to, *(node_index(one) - 1 for one in unsettled)])
+    resolved_to = min([operation.launched_to, *(node_index(node_id) - 1 for node_id in unsettled)])
     if resolved_to - operation.resolved_to < _WORTH_A_MARK:
         return
     with suppress(WriteConflictError):
@@ -122,8 +122,8 @@ def _again_or_wait(again: Next, polls: int) -> Outcome:
 
 
 def _poll_ending(store: Store, compute: Compute, operation: Operation, polls: int) -> Outcome:
-    every = nodes_of(store.read, operation)
-    nodes = [node for node in every if is_led_there(node, operation)]
+    operation_nodes = nodes_of(store.read, operation)
+    nodes = [node for node in operation_nodes if is_led_there(node, operation)]
     stopping = [node for node in nodes if is_stopping(node)]
     ending = [node for node in nodes if is_terminating(node)]
     ids = [instance_id for node in (*ending, *stopping) for instance_id in node.instance_ids]
@@ -137,7 +137,7 @@ def _poll_ending(store: Store, compute: Compute, operation: Operation, polls: in
     after = write_verdicts(store, operation.cluster, [*ending, *stopping], judge)
     left = [node for node in ending if not is_removal(after[node.id])]
     stops = any(node is not None and is_stopping(node) for node in after.values())
-    if not left and not stops and not any(is_untouched(node, operation) for node in every):
+    if not left and not stops and not any(is_untouched(node, operation) for node in operation_nodes):
         return Outcome(Next.FINISH)
     unheard = [node for node in left if node.id not in operation.errors and is_unheard(node, seen)]
     unheard += [node for node in stopping if seen_state(node, seen) is InstanceState.RUNNING]

@@ -49,15 +49,23 @@ def terminate(
         return Outcome(Next.FINISH)
     errors = prepare(store, operation)
     # Work that was given notice goes on until then.
-    every = nodes_of(store.read, operation) if store.now() >= operation.not_before else ()
+    operation_nodes = nodes_of(store.read, operation) if store.now() >= operation.not_before else ()
     # What a later operation wants to be elsewhere is for that one to bring there, and in its time.
-    nodes = [node for node in every if is_led_there(node, operation)]
+    nodes = [node for node in operation_nodes if is_led_there(node, operation)]
     ending = {instance_id: node.id for node in nodes for instance_id in _to_end(node, operation)}
     stopping = {node.instance_id: node.id for node in nodes if is_stopping(node)}
     try:
         seen = compute.describe([*ending, *stopping]) if polls and (ending or stopping) else {}
-        to_end = [one for one in sorted(ending) if one not in seen or not seen[one].state.is_ending]
-        to_stop = [one for one in sorted(stopping) if one not in seen or seen[one].state not in _STOPPED]
+        to_end = [
+            instance_id
+            for instance_id in sorted(ending)
+            if instance_id not in seen or not seen[instance_id].state.is_ending
+        ]
+        to_stop = [
+            instance_id
+            for instance_id in sorted(stopping)
+            if instance_id not in seen or seen[instance_id].state not in _STOPPED
+        ]
         ended = paced(store, rates, Bucket.TERMINATE, to_end, compute.terminate)
         stopped = paced(store, rates, Bucket.STOP, to_stop, compute.stop)
     except TransientCompute:
@@ -72,7 +80,7 @@ def terminate(
         store.commit(Put(after, was=operation))
     if operation.action is Action.REIMAGE:
         _keep(store, [node for node in nodes if not refused.keys().isdisjoint(replaced_by(node, operation))])
-    turns = [one.wait_seconds for one in (ended, stopped) if one.left]
+    turns = [calls.wait_seconds for calls in (ended, stopped) if calls.left]
     return wait_for(min(turns)) if turns else wait(polls)
 
 

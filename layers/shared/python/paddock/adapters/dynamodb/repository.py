@@ -142,7 +142,7 @@ class DynamoDbRepository:
         found: list[Node] = []
         for start in range(0, len(wanted), _MAX_BATCH_GET):
             found += self._batch_get(
-                keys.node(cluster, one) for one in wanted[start : start + _MAX_BATCH_GET]
+                keys.node(cluster, identity) for identity in wanted[start : start + _MAX_BATCH_GET]
             )
         return sorted(found, key=lambda node: node.id)
 
@@ -191,12 +191,12 @@ class DynamoDbRepository:
     ) -> tuple[Sequence[VirtualCluster], str | None]:
         """See ``Repository.virtual_clusters``."""
         found: list[VirtualCluster] = []
-        for one in self._query(VirtualCluster, keys.VIRTUAL_CLUSTERS, after=after):
-            if one.deleted:
+        for virtual_cluster in self._query(VirtualCluster, keys.VIRTUAL_CLUSTERS, after=after):
+            if virtual_cluster.deleted:
                 continue
             if limit is not None and len(found) == limit:
                 return found, found[-1].id
-            found.append(one)
+            found.append(virtual_cluster)
         return found, None
 
     def unsatisfied_virtual_clusters(self) -> Sequence[str]:

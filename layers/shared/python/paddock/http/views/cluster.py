@@ -62,7 +62,9 @@ def _array_view(status: ClusterStatus, array: NodeArray, region: str) -> dict[st
             "Region": region,
             "SubnetId": array.subnet_ids[0],
             "SubnetIds": list(array.subnet_ids),
-            "AvailabilityZones": {one: status.cluster.zones.get(one) for one in array.subnet_ids},
+            "AvailabilityZones": {
+                subnet_id: status.cluster.zones.get(subnet_id) for subnet_id in array.subnet_ids
+            },
             "MachineType": [bucket.machine_type for bucket in array.buckets],
             "Interruptible": array.interruptible,
             "ThrottleCapacity": array.throttle_capacity,
@@ -71,16 +73,16 @@ def _array_view(status: ClusterStatus, array: NodeArray, region: str) -> dict[st
             "LaunchTemplateId": array.launch_template.launch_template_id,
             "Configuration": with_defaults(array.configuration),
         },
-        "buckets": [_bucket_view(status, one) for one in status.buckets if one.array is array],
+        "buckets": [_bucket_view(status, bucket) for bucket in status.buckets if bucket.array is array],
     }
 
 
-def _bucket_view(status: ClusterStatus, one: BucketStatus) -> dict[str, Any]:
-    bucket, counts, cores = one.bucket, one.counts, one.bucket.cores
+def _bucket_view(status: ClusterStatus, bucket_status: BucketStatus) -> dict[str, Any]:
+    bucket, counts, cores = bucket_status.bucket, bucket_status.counts, bucket_status.bucket.cores
     # A spot bucket has no quota of its family; zeros say so, and limit nothing.
-    family = one.family or Limit(0, 0, cores)
+    family = bucket_status.family or Limit(0, 0, cores)
     view: dict[str, Any] = {
-        "bucketId": one.id,
+        "bucketId": bucket_status.id,
         "definition": {"machineType": bucket.machine_type},
         "maxCount": counts.max_count,
         "maxCoreCount": counts.max_count * cores,
@@ -88,24 +90,24 @@ def _bucket_view(status: ClusterStatus, one: BucketStatus) -> dict[str, Any]:
         "activeCoreCount": counts.active_count * cores,
         "availableCount": counts.available_count,
         "availableCoreCount": counts.available_count * cores,
-        "quotaCount": one.quota.max_count,
-        "quotaCoreCount": one.quota.capacity,
-        "consumedCoreCount": one.quota.used,
+        "quotaCount": bucket_status.quota.max_count,
+        "quotaCoreCount": bucket_status.quota.capacity,
+        "consumedCoreCount": bucket_status.quota.used,
         "familyQuotaCount": family.max_count,
         "familyQuotaCoreCount": family.capacity,
         "familyConsumedCoreCount": family.used,
-        "regionalQuotaCount": one.regional.max_count,
-        "regionalQuotaCoreCount": one.regional.capacity,
-        "regionalConsumedCoreCount": one.regional.used,
+        "regionalQuotaCount": bucket_status.regional.max_count,
+        "regionalQuotaCoreCount": bucket_status.regional.capacity,
+        "regionalConsumedCoreCount": bucket_status.regional.used,
         "maxPlacementGroupSize": bucket.placement_group_size,
         "maxPlacementGroupCoreSize": bucket.placement_group_size * cores,
         "placementGroups": [
             {"name": name, "activeCount": count, "activeCoreCount": count * cores}
-            for name, count in sorted(one.placement_groups.items())
+            for name, count in sorted(bucket_status.placement_groups.items())
         ],
         "valid": True,
         "invalidReason": "",
-        "lastCapacityFailure": _seconds(one.since_capacity_failure),
+        "lastCapacityFailure": _seconds(bucket_status.since_capacity_failure),
         "virtualMachine": {
             "vcpuCount": cores,
             "pcpuCount": _or(bucket.pcpu_count, cores),
@@ -116,7 +118,7 @@ def _bucket_view(status: ClusterStatus, one: BucketStatus) -> dict[str, Any]:
     }
     if status.nodes is not None:
         view["activeNodes"] = [
-            node.name for node in status.nodes if node.bucket_id == one.id and node.uses_limits
+            node.name for node in status.nodes if node.bucket_id == bucket_status.id and node.uses_limits
         ]
     return view
 

@@ -31,7 +31,7 @@ def node_view(node: Node) -> dict[str, Any]:
 def self_view(node: Node, peers: Sequence[Node]) -> dict[str, Any]:
     """What a machine may know of its node, and how to reach the others of its placement group."""
     own = node_view(node)
-    told = (
+    shown = (
         "Name",
         "NodeId",
         "Template",
@@ -41,9 +41,9 @@ def self_view(node: Node, peers: Sequence[Node]) -> dict[str, Any]:
         "Configuration",
     )
     return {
-        **{name: own[name] for name in told},
+        **{name: own[name] for name in shown},
         "ClusterName": node.cluster,
-        "peers": [{"Name": one.name, "PrivateIp": one.private_ip} for one in peers],
+        "peers": [{"Name": peer.name, "PrivateIp": peer.private_ip} for peer in peers],
     }
 
 
@@ -57,13 +57,16 @@ def node_list_view(page: NodePage) -> dict[str, Any]:
 
 def creation_view(operation: Operation, added: Sequence[Added]) -> dict[str, Any]:
     """``NodeCreationResult``: a message only where a set was not added whole."""
-    sets = [{"added": one.count, **({"message": one.message} if one.message else {})} for one in added]
+    sets = [
+        {"added": node_set.count, **({"message": node_set.message} if node_set.message else {})}
+        for node_set in added
+    ]
     return {"operationId": operation.id, "sets": sets}
 
 
 def management_view(operation: Operation, results: Sequence[NodeResult]) -> dict[str, Any]:
     """``NodeManagementResult``."""
-    return {"operationId": operation.id, "nodes": [_result_view(one) for one in results]}
+    return {"operationId": operation.id, "nodes": [_result_view(result) for result in results]}
 
 
 def operation_view(operation: Operation, nodes: Sequence[Node]) -> dict[str, Any]:

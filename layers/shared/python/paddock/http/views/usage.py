@@ -26,8 +26,8 @@ def usage_view(usage: ClusterUsage, region: str) -> dict[str, Any]:
 
 
 def _slot_view(slot: Slot, region: str) -> dict[str, Any]:
-    machines = sorted(slot.machines.items(), key=lambda one: _order(one[0]))
-    arrays = groupby(machines, key=lambda one: one[0].node_array)
+    machines = sorted(slot.machines.items(), key=lambda machine_use: _order(machine_use[0]))
+    arrays = groupby(machines, key=lambda machine_use: machine_use[0].node_array)
     return {
         "start": time_view(slot.start),
         "end": time_view(slot.end),

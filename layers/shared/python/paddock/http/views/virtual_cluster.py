@@ -22,35 +22,40 @@ def envelope(message: str, data: dict[str, Any]) -> dict[str, Any]:
     return {"result": True, "msg": message, "data": data}
 
 
-def virtual_cluster_view(one: VirtualCluster) -> dict[str, Any]:
+def virtual_cluster_view(virtual_cluster: VirtualCluster) -> dict[str, Any]:
     """One virtual cluster."""
     return {
-        "virtualClusterId": one.id,
-        "allocationMode": one.allocation_mode,
-        "divisible": one.allocation_mode is AllocationMode.EXCLUSIVE,
-        "cluster": one.cluster,
-        "replicaSets": one.replica_sets,
-        "pendingReplicaSets": one.unassigned(),
+        "virtualClusterId": virtual_cluster.id,
+        "allocationMode": virtual_cluster.allocation_mode,
+        "divisible": virtual_cluster.allocation_mode is AllocationMode.EXCLUSIVE,
+        "cluster": virtual_cluster.cluster,
+        "replicaSets": virtual_cluster.replica_sets,
+        "pendingReplicaSets": virtual_cluster.unassigned(),
         "nodeInstances": {
             node_id: {"hostname": instance.hostname, "templateId": instance.template_id}
-            for node_id, instance in one.node_instances.items()
+            for node_id, instance in virtual_cluster.node_instances.items()
         },
-        "conditions": [_condition_view(one.condition)],
-        "revision": one.revision,
+        "conditions": [_condition_view(virtual_cluster.condition)],
+        "revision": virtual_cluster.revision,
     }
 
 
-def written_view(one: VirtualCluster) -> dict[str, Any]:
+def written_view(virtual_cluster: VirtualCluster) -> dict[str, Any]:
     """One that was just written, with the operation that launches what it waits for."""
-    view = virtual_cluster_view(one)
-    return {**view, "operationId": one.operation_id} if one.is_unsatisfied and one.operation_id else view
+    view = virtual_cluster_view(virtual_cluster)
+    if virtual_cluster.is_unsatisfied and virtual_cluster.operation_id:
+        return {**view, "operationId": virtual_cluster.operation_id}
+    return view
 
 
 def history_view(
     identity: str, changes: Sequence[VirtualClusterChange], next_token: int | None
 ) -> dict[str, Any]:
     """Changes of one virtual cluster, latest first; ``nextToken`` only where there may be more."""
-    view: dict[str, Any] = {"virtualClusterId": identity, "changes": [_change_view(one) for one in changes]}
+    view: dict[str, Any] = {
+        "virtualClusterId": identity,
+        "changes": [_change_view(change) for change in changes],
+    }
     return {**view, "nextToken": str(next_token)} if next_token is not None else view
 
 
@@ -81,5 +86,7 @@ def _change_view(change: VirtualClusterChange) -> dict[str, Any]:
 
 def virtual_clusters_view(found: Sequence[VirtualCluster], next_token: str | None) -> dict[str, Any]:
     """A page of them; ``nextToken`` only where there may be more."""
-    view: dict[str, Any] = {"virtualClusters": [virtual_cluster_view(one) for one in found]}
+    view: dict[str, Any] = {
+        "virtualClusters": [virtual_cluster_view(virtual_cluster) for virtual_cluster in found]
+    }
     return {**view, "nextToken": next_token} if next_token is not None else view
