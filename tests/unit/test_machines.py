@@ -9,6 +9,7 @@ import pytest
 
 from paddock.model.operation import Action
 from tests.fakes.api import ACCOUNT, ask, serve
+from tests.fakes.stored import StoredRepository
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
 
 FIELDS = {
@@ -73,6 +74,22 @@ def test_a_machine_is_known_for_longer_than_its_operation(world: World) -> None:
     [node] = world.ready(1, array="a")
     world.forget(world.operation(node.created_by))
     assert me(node.instance_id)[1]["NodeId"] == node.id
+
+
+def test_a_machine_costs_the_reads_of_its_batch_and_not_of_all_that_were_launched_with_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ten thousand machines that boot must not read ten thousand nodes each; here 1,100 in three batches."""
+    world = World(nodearray("a", bucket()), stored=True)
+    serve(world, monkeypatch)
+    nodes = world.ready(1_100, array="a")
+    assert isinstance(world.repository, StoredRepository)
+    table = world.repository.table
+    for node in (nodes[0], nodes[600], nodes[1_099]):
+        table.items.clear()
+        assert me(node.instance_id)[1]["NodeId"] == node.id
+        # A batch has at most 500 nodes; the operation and the cluster's machine come with them.
+        assert table.items.total() <= 500 + 3
 
 
 @pytest.mark.proves("GET /self: 404")

@@ -460,6 +460,7 @@ class Ec2Compute:
             launched_at=int(item["LaunchTime"].timestamp()) * SECOND_NS,
             cluster=tags.get(CLUSTER_TAG, "") if is_ours else "",
             operation_id=OperationId(tags.get(OPERATION_TAG, "") if is_ours else ""),
+            batch=tags.get(BATCH_TAG, "") if is_ours else "",
             node_id=NodeId(tags.get(NODE_TAG, "") if is_ours else ""),
             name=tags.get(NAME_TAG, "") if is_ours else "",
         )

@@ -28,8 +28,9 @@ class InstanceState(StrEnum):
 class Instance:
     """One instance as the cloud describes it. Addresses are empty until the cloud has given them.
 
-    ``launched_at`` is in ns since the epoch. ``cluster`` and ``operation_id`` are what it was launched for,
-    and empty where this deployment did not launch it. ``node_id`` and ``name`` are what ``tag`` gave it.
+    ``launched_at`` is in ns since the epoch. ``cluster``, ``operation_id`` and ``batch`` (the client token of
+    the launch) are what it was launched for, and empty where this deployment did not launch it. ``node_id``
+    and ``name`` are what ``tag`` gave it.
     """
 
     id: str
@@ -41,5 +42,6 @@ class Instance:
     launched_at: int = 0
     cluster: str = ""
     operation_id: OperationId = OperationId("")
+    batch: str = ""
     node_id: NodeId = NodeId("")
     name: str = ""

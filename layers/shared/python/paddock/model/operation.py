@@ -123,6 +123,11 @@ class NodeGroup:
     configuration: dict[str, Any] = field(default_factory=dict)
 
 
+# The most nodes that one launch asks for: well below the 1,000 of an instant fleet, so that a task has time
+# to record what it launched.
+BATCH_SIZE = 500
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchBatch:
     """Nodes that one launch call asks for, written down before the call.
@@ -157,9 +162,10 @@ class Operation:
     of a create has been written down. It is set once, and before that none of them is removed; so a record
     that is not there afterwards was removed, and nobody may write it again. ``not_before``: until then it
     leaves instances alone. ``awaited`` are operations that launched nodes of this one when it began.
-    ``launched_to``: none of so many of its nodes is still to be launched. ``resolved_to``: so many nodes of a
-    create it has seen to the end of their launch. ``throttled``: EC2 launched nothing of its last batch, for
-    its rate was exceeded. ``attempt`` counts workflow executions.
+    ``firsts`` are the first nodes of its batches, counted from 1. ``launched_to``: none of so many of its
+    nodes is still to be launched. ``resolved_to``: so many nodes of a create it has seen to the end of their
+    launch. ``throttled``: EC2 launched nothing of its last batch, for its rate was exceeded. ``attempt``
+    counts workflow executions.
     """
 
     id: OperationId
@@ -185,6 +191,7 @@ class Operation:
     awaited: tuple[OperationId, ...] = ()
     batch: LaunchBatch | None = None
     batches: int = 0
+    firsts: tuple[int, ...] = ()
     launched_to: int = 0
     resolved_to: int = 0
     throttled: bool = False
@@ -203,6 +210,17 @@ class Operation:
         if self.action is Action.CREATE:
             return [node_id(self.id, index) for index in range(1, self.total + 1)]
         return [NodeId(name) for name in sorted(NameSet.from_document(self.node_ids))]
+
+    def client_token(self, batch_number: int) -> str:
+        """What EC2 knows a batch's launch by; the same again launches nothing."""
+        return f"{self.id}-{batch_number}"
+
+    def first_of(self, client_token: str) -> int | None:
+        """The first node of the batch with this token, counted from 1; ``None`` where it is not known."""
+        # An operation that began before batches were listed lacks the first ones.
+        tokens = [self.client_token(number) for number in range(1, self.batches + 1)]
+        is_known = len(self.firsts) == self.batches and client_token in tokens
+        return self.firsts[tokens.index(client_token)] if is_known else None
 
     @property
     def may_lack_records(self) -> bool:

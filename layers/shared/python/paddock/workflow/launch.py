@@ -13,7 +13,7 @@ from paddock.model.instance import InstanceState
 from paddock.model.node_goals import may_use_instance
 from paddock.model.node_lifecycle import awaits_replacement, is_launched_alike, is_waiting, launched, stopped
 from paddock.model.node_observation import UNSEEN_GRACE_NS
-from paddock.model.operation import DEADLINE_NS, Action, LaunchBatch
+from paddock.model.operation import BATCH_SIZE, DEADLINE_NS, Action, LaunchBatch
 from paddock.model.pace import DEFAULT_RATES, Bucket, Pace
 from paddock.model.places import places_of
 from paddock.model.time import SECOND_NS
@@ -39,8 +39,6 @@ if TYPE_CHECKING:
     from paddock.ports.repository import Reads
     from paddock.store.store import Store
 
-# Well below the 1,000 of an instant fleet, so that a task has time to record what it launched.
-BATCH_SIZE = 500
 _STARTED = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
 
 
@@ -193,7 +191,8 @@ def _open_batch(store: Store, operation: Operation, rates: Rates, found: Sequenc
             not_before=turn,
             place=first.launch_place,
         )
-        opened = replace(operation, batch=batch, batches=batch.number)
+        firsts = (*operation.firsts, place)
+        opened = replace(operation, batch=batch, batches=batch.number, firsts=firsts)
         if turn > now and not operation.throttled:
             # Some of the others may not be wanted any more, and then it has a little longer.
             opened = _extended(opened, turn, rate, operation.total - (place - 1) - count)
@@ -246,7 +245,7 @@ def _launch_request(operation: Operation, batch: LaunchBatch) -> LaunchRequest:
     places = places_of(batch.spec, in_group=bool(batch.placement_group_id))
     place = places[batch.place]
     return LaunchRequest(
-        client_token=f"{operation.id}-{batch.number}",
+        client_token=operation.client_token(batch.number),
         cluster=operation.cluster,
         operation_id=operation.id,
         count=batch.count,
