@@ -28,9 +28,12 @@ RETIRED = {
     "left_over": "failed nodes",
     "suspects": "drifted",
 }
+# Words that name no thing. The product's code says `node`, `instance_id` or `operation` instead.
+PRONOUNS = {"every", "it", "one", "some"}
 CODE = [
     path for part in ("layers/shared", "functions", "tests") for path in sorted((ROOT / part).rglob("*.py"))
 ]
+PRODUCT = [path for path in CODE if path.relative_to(ROOT).parts[0] != "tests"]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
@@ -58,6 +61,11 @@ def test_no_name_has_a_retired_word(path: Path) -> None:
     assert found == {}
 
 
+@pytest.mark.parametrize("path", PRODUCT, ids=lambda path: str(path.relative_to(ROOT)))
+def test_a_variable_bears_the_name_of_its_thing(path: Path) -> None:
+    assert names(path.read_text()) & PRONOUNS == set()
+
+
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_no_page_has_a_retired_word(path: Path) -> None:
     text = path.read_text().lower()
@@ -65,6 +73,11 @@ def test_no_page_has_a_retired_word(path: Path) -> None:
         word: now for word, now in RETIRED.items() if re.search(rf"\b{word.replace('_', '[_ -]')}\b", text)
     }
     assert words == {}
+
+
+def test_a_pronoun_is_noticed() -> None:
+    assert names("ids = [one.id for one in nodes]") & PRONOUNS == {"one"}
+    assert names("ids = [node.id for node in someone]  # one of some") & PRONOUNS == set()
 
 
 def test_a_retired_word_is_noticed() -> None:

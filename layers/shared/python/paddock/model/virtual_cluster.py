@@ -106,7 +106,7 @@ class VirtualCluster:
     def pending_ids(self) -> dict[str, list[NodeId]]:
         """Ids of the nodes that are being launched for it, by node type, oldest first."""
         return {
-            name: [NodeId(one) for one in sorted(NameSet.from_document(ids))]
+            name: [NodeId(node_id) for node_id in sorted(NameSet.from_document(ids))]
             for name, ids in self.pending.items()
         }
 
