@@ -14,6 +14,7 @@ from paddock.model.operation import DEADLINE_NS, Action, OperationState
 from paddock.model.time import SECOND_NS
 from paddock.ports.compute import LaunchRequest
 from paddock.ports.repository import Put
+from paddock.reconcile.observe import observe
 from paddock.reconcile.run import Report
 from tests.fakes import invariants
 from tests.fakes.actors import Actor, crash_before
@@ -464,6 +465,47 @@ def test_a_node_that_no_operation_brings_on_its_way_any_more_is_looked_after(
     world.clock.advance(60)
     world.reconcile()
     assert only(world).status is status
+    assert invariants.at_rest(world) == []
+
+
+def test_a_node_whose_stopped_instance_a_reimage_could_not_end_is_left_to_the_termination_that_follows() -> (
+    None
+):
+    """The reimage has ended, and the termination that it began died before it took hold of the node."""
+    world = World()
+    [node] = world.ready()
+    reimage, _ = world.manage(Action.REIMAGE, ids=[node.id])
+    world.ec2.call("StopInstances", {"InstanceIds": [node.instance_id]})
+    world.ec2.fail_next("TerminateInstances", "InternalError", times=1_000)
+    world.clock.advance(DEADLINE_NS / SECOND_NS)
+    dying = Actor(world, lambda world: world.step("finish", reimage.id))
+    while len(invariants.operations(world)) < 3:
+        dying.go()
+    dying.go(crash_before)
+    world.drive(reimage, "finish")
+    assert not world.operation(reimage.id).is_running
+    assert (only(world).status, world.reconcile().failed) == (NodeStatus.ACQUIRING, 0)
+    world.ec2.reset_faults()
+    world.settle()
+    assert (world.nodes(), world.existing()) == ([], set())
+    assert invariants.at_rest(world) == []
+
+
+def test_a_description_from_before_an_instance_began_to_end_does_not_deallocate_its_node() -> None:
+    """EC2 may show an instance that was stopped and is ended by hand as stopped once more."""
+    world = World()
+    [node] = world.ready()
+    stop(world, node)
+    seen = world.compute.launched_in(CLUSTER)
+    world.ec2.configure(terminate_seconds=60)
+    world.ec2.end(node.instance_id)
+    world.hear(node.instance_id)
+    assert only(world).status is NodeStatus.FAILED
+    observe(world.store, CLUSTER, world.nodes(), {one.id: one for one in seen}, ())
+    assert only(world).status is NodeStatus.FAILED
+    world.clock.advance(60)
+    world.reconcile()
+    assert (only(world).status, active(world)) == (NodeStatus.FAILED, 0)
     assert invariants.at_rest(world) == []
 
 

@@ -8,7 +8,9 @@ from itertools import product
 import pytest
 
 from paddock.model import node_lifecycle, operation
+from paddock.model.instance import Instance, InstanceState
 from paddock.model.node import Node, NodeStatus, TargetState
+from paddock.model.node_observation import noticed, polled
 from paddock.model.operation import OperationState
 from paddock.ports.repository import Delete, Put, Write
 from paddock.store.store import TransitionError
@@ -18,6 +20,7 @@ TARGETS, NODE_CHANGES = node_lifecycle.TARGETS, node_lifecycle.TRANSITIONS
 WORLD = World()
 OPERATION, _ = WORLD.create(count=2)
 NODE, OTHER = WORLD.nodes()
+LATER = NODE.managed_at * 2
 
 
 def node_in(status: NodeStatus, target: TargetState | None = None) -> Node:
@@ -55,6 +58,27 @@ def test_a_node_has_no_target_state_that_its_status_cannot_have(status: NodeStat
     world, was = World(), node_in(status)
     taken = {target for target in TargetState if is_written(world, Put(node_in(status, target), was=was))}
     assert taken == TARGETS[status]
+
+
+@pytest.mark.parametrize("status", NodeStatus)
+def test_whatever_an_instance_shows_its_node_becomes_what_it_may(status: NodeStatus) -> None:
+    """Whatever instances a node of the status has, and also where the cloud's answer is an old one."""
+    for target, has, replaces, counts in product(TARGETS[status], *[(False, True)] * 3):
+        if (status, target, counts) == (NodeStatus.FAILED, TargetState.DEALLOCATED, True):
+            continue  # One that fails while it stops gives its limits back.
+        was = replace(
+            node_in(status, target),
+            uses_limits=counts,
+            instance_id="i-1" if has else "",
+            replaced_instance_id="i-2" if replaces else "",
+        )
+        for state in InstanceState:
+            seen = {one: Instance(id=one, state=state, private_ip="10.0.0.1") for one in was.instance_ids}
+            for unseen_since, instances in ((0, seen), (1, {})):
+                node = replace(was, unseen_since=unseen_since)
+                ended = {node.launching_operation_id}
+                for after in (noticed(node, instances, ended, LATER), polled(node, instances, LATER)):
+                    assert node_lifecycle.wrong_transition(node, after) == "", (node, state)
 
 
 def test_an_operation_changes_its_state_exactly_as_its_table_says() -> None:

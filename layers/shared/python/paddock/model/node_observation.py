@@ -164,7 +164,9 @@ def noticed(
     if is_terminating(node) and is_gone(node, instance, now):
         return None
     state = instance.state if instance is not None else None
-    if state is InstanceState.STOPPED and node.is_wanted and now - node.ready_at >= STOPPED_GRACE_NS:
+    # One that was about to end, or is to be replaced, is never Deallocated: a description may be old.
+    may_stop = node.is_ready or is_booting(node)
+    if state is InstanceState.STOPPED and may_stop and now - node.ready_at >= STOPPED_GRACE_NS:
         return stopped(node, "its instance was stopped, and not by an action of this cluster")
     if instance is not None and state is InstanceState.SHUTTING_DOWN and node.is_ready:
         reason = f"its instance {instance.id} is being ended: {instance.state_reason or 'no reason given'}"
