@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from paddock import bootstrap
+from paddock.model.identity import InstanceId
 from paddock.observability import Metric, count, logger, observed
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ INTERRUPTION = "EC2 Spot Instance Interruption Warning"
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  # noqa: ARG001
     """Look at all instances of a batch at once; answers the messages that the queue has to bring again."""
     events = {record["messageId"]: json.loads(record["body"]) for record in event["Records"]}
-    about = {message: ec2_event["detail"]["instance-id"] for message, ec2_event in events.items()}
+    about = {message: InstanceId(ec2_event["detail"]["instance-id"]) for message, ec2_event in events.items()}
     warned = {
         about[message] for message, ec2_event in events.items() if ec2_event["detail-type"] == INTERRUPTION
     }

@@ -13,7 +13,7 @@ from botocore.config import Config
 
 from paddock.adapters.ec2 import Ec2Compute, group_name, refusal_kind
 from paddock.errors import ComputeThrottled, ComputeUnavailable, LaunchRefused
-from paddock.model.identity import NodeId, OperationId
+from paddock.model.identity import InstanceId, NodeId, OperationId
 from paddock.model.instance import InstanceState
 from paddock.ports.compute import LaunchRequest, LaunchResult, MachineFacts, Refusal, RefusalKind
 from tests.emulator.ec2_server import Ec2Server, serving
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from paddock.ports.compute import Compute
 
-UNKNOWN = "i-0123456789abcdef0"
+UNKNOWN = InstanceId("i-0123456789abcdef0")
 RING = group_name(DEPLOYMENT, "ring")
 OPERATION = OperationId("operation-1")
 EAST, WEST = "subnet-0000000000000000e", "subnet-0000000000000000f"
@@ -68,7 +68,7 @@ class Cloud:
     ec2: FakeEc2
     clock: Clock
 
-    def launch(self, count: int = 1, attempt: int = 0, **changes: object) -> list[str]:
+    def launch(self, count: int = 1, attempt: int = 0, **changes: object) -> list[InstanceId]:
         """Launch that many, and answer with their ids."""
         return list(self.compute.launch(request(attempt, count=count, **changes)).instance_ids)
 
@@ -76,7 +76,7 @@ class Cloud:
         """That field of every instance as EC2 has it, in the order of launch."""
         return [record[field] for record in self.ec2.snapshot()["instances"].values()]
 
-    def states(self, *ids: str) -> set[str]:
+    def states(self, *ids: InstanceId) -> set[str]:
         return {instance.state.value for instance in self.compute.describe(ids).values()}
 
 
@@ -496,7 +496,7 @@ def test_unknown_ids_are_left_out_of_a_description(cloud: Cloud) -> None:
     cloud.ec2.lose(lost)
     assert set(cloud.compute.describe([*ids, lost, UNKNOWN])) == set(ids)
     assert cloud.compute.describe([UNKNOWN]) == {}
-    assert cloud.compute.describe(["i-nonsense", *ids]).keys() == set(ids)
+    assert cloud.compute.describe([InstanceId("i-nonsense"), *ids]).keys() == set(ids)
 
 
 def test_an_instance_is_not_seen_until_descriptions_catch_up(cloud: Cloud) -> None:
@@ -587,7 +587,7 @@ def test_copied_tags_do_not_make_an_instance_ours(cloud: Cloud) -> None:
     assert set(cloud.compute.clusters()) == set()
 
 
-def tag(cloud: Cloud, ids: list[str], name: str, value: str) -> None:
+def tag(cloud: Cloud, ids: list[InstanceId], name: str, value: str) -> None:
     tags = [{"Key": f"paddock:{name}", "Value": value}]
     cloud.ec2.call("CreateTags", {"Resources": ids, "Tags": tags})
 
@@ -762,7 +762,7 @@ def test_a_refusal_that_never_names_anyone_costs_few_calls(cloud: Cloud, action:
 
 def test_an_unknown_id_is_no_refusal_and_holds_back_nothing(cloud: Cloud) -> None:
     ids = cloud.launch(3)
-    assert cloud.compute.terminate([UNKNOWN, *ids, "i-nonsense"]) == {}
+    assert cloud.compute.terminate([UNKNOWN, *ids, InstanceId("i-nonsense")]) == {}
     assert cloud.states(*ids) == {"shutting-down"}
 
 

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from moto.utilities.utils import load_resource
 
+from paddock.model.identity import InstanceId
 from tests.fakes.token_buckets import Bucket, TokenBuckets
 
 if TYPE_CHECKING:
@@ -351,7 +352,7 @@ class FakeEc2:
         with self._changing():
             self._state.overlooked.append(instance_id)
 
-    def copy(self, instance_id: str) -> str:
+    def copy(self, instance_id: str) -> InstanceId:
         """What the console calls "launch more like this": another instance with the same tags, without fleet.
 
         Tags that begin with ``aws:`` are EC2's own, and are never copied. Answers the new id.
@@ -360,7 +361,7 @@ class FakeEc2:
             like = self._state.instances[instance_id]
             tags = {key: value for key, value in like.tags.items() if not key.startswith("aws:")}
             override = {"InstanceType": like.instance_type, "SubnetId": like.subnet_id}
-            return self._start(override, like.market, "by-hand", tags).id
+            return InstanceId(self._start(override, like.market, "by-hand", tags).id)
 
     def quotas(self, values: dict[str, float | None], *, replace: bool = False) -> None:
         """Let Service Quotas know these, by code, beside those of before or in their place.
@@ -404,15 +405,15 @@ class FakeEc2:
             self.calls.clear()
             self.throttled.clear()
 
-    def alive(self) -> set[str]:
+    def alive(self) -> set[InstanceId]:
         """Ids of the instances that run, or will."""
         with self._lock:
             return {id_ for id_ in self.existing() if self._state.instances[id_].stopped_at is None}
 
-    def existing(self) -> set[str]:
+    def existing(self) -> set[InstanceId]:
         """Ids of the instances that nobody has ended, stopped ones included."""
         with self._lock:
-            return {one.id for one in self._state.instances.values() if one.terminated_at is None}
+            return {InstanceId(one.id) for one in self._state.instances.values() if one.terminated_at is None}
 
     def tagged(self, key: str) -> Counter[str]:
         """How many instances there ever were, but for lost ones, by their value of a tag that each has."""

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from paddock.model.cluster import Cluster
-    from paddock.model.identity import OperationId
+    from paddock.model.identity import InstanceId, OperationId
     from paddock.model.node import Node
     from paddock.model.operation import Operation
     from paddock.model.virtual_cluster import VirtualCluster
@@ -169,7 +169,7 @@ class World:
         ports = self.store, self.compute, self.workflows
         return in_sum(reconcile(*ports, part) for part in parts.take())
 
-    def hear(self, *instance_ids: str, interrupted: Collection[str] = ()) -> int:
+    def hear(self, *instance_ids: InstanceId, interrupted: Collection[InstanceId] = ()) -> int:
         """EC2 tells of its instances, in one batch."""
         ports = self.store, self.compute, self.workflows
         looked = look_at_instances(*ports, {*instance_ids, *interrupted}, interrupted)
@@ -199,11 +199,11 @@ class World:
         assert found is not None
         return found
 
-    def alive(self) -> set[str]:
+    def alive(self) -> set[InstanceId]:
         """Ids of the instances that run, or will."""
         return self.ec2.alive()
 
-    def existing(self) -> set[str]:
+    def existing(self) -> set[InstanceId]:
         """Ids of the instances that have not ended, stopped ones included."""
         return self.ec2.existing()
 

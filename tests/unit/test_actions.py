@@ -19,6 +19,7 @@ from tests.fakes.world import CLUSTER, World, bucket, nodearray
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
+    from paddock.model.identity import InstanceId
     from paddock.model.instance import Instance
     from paddock.model.node import Node
     from paddock.model.operation import Operation
@@ -66,7 +67,7 @@ def active(world: World) -> int:
     return sum(use.active for use in ledger.buckets.values())
 
 
-def state_of(world: World, instance_id: str) -> str:
+def state_of(world: World, instance_id: InstanceId) -> str:
     (instance,) = world.compute.describe([instance_id]).values()
     return instance.state
 
@@ -464,8 +465,8 @@ def test_a_start_that_is_refused_leaves_alone_a_node_that_was_terminated_meanwhi
     starting, _ = world.manage(Action.START, ids=[node.id])
     start, endings = world.compute.start, []
 
-    def refused(ids: Collection[str]) -> Mapping[str, str]:
-        reasons = start(ids)
+    def refused(instance_ids: Collection[InstanceId]) -> Mapping[InstanceId, str]:
+        reasons = start(instance_ids)
         endings.append(world.terminate(ids=[node.id]))
         return reasons
 
@@ -490,8 +491,8 @@ def test_a_late_poll_of_a_termination_leaves_alone_a_node_that_was_started_since
     world.clock.advance(60)
     describe = world.compute.describe
 
-    def late(ids: Collection[str]) -> Mapping[str, Instance]:
-        seen = describe(ids)
+    def late(instance_ids: Collection[InstanceId]) -> Mapping[InstanceId, Instance]:
+        seen = describe(instance_ids)
         monkeypatch.undo()
         again, _ = world.terminate(ids=[node.id])
         world.drive(again)

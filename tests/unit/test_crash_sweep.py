@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from paddock.adapters.dynamodb.keys import Key
-    from paddock.model.identity import OperationId
+    from paddock.model.identity import InstanceId, OperationId
     from paddock.model.instance import Instance
     from paddock.model.virtual_cluster import VirtualCluster
     from paddock.ports.compute import LaunchRequest, LaunchResult
@@ -131,7 +131,7 @@ class _Compute(FakeCompute):
     def launch(self, request: LaunchRequest) -> LaunchResult:
         return self._outside.call(partial(super().launch, request), ComputeThrottled)
 
-    def describe(self, instance_ids: Collection[str]) -> Mapping[str, Instance]:
+    def describe(self, instance_ids: Collection[InstanceId]) -> Mapping[InstanceId, Instance]:
         return self._outside.call(partial(super().describe, instance_ids), ComputeThrottled)
 
     def launched_by(self, cluster: str, operation_id: OperationId) -> Sequence[Instance]:
@@ -144,7 +144,7 @@ class _Compute(FakeCompute):
     def clusters(self) -> Collection[str]:
         return self._outside.call(partial(super().clusters), ComputeThrottled)
 
-    def _each(self, instance_ids: Collection[str], act: Any) -> dict[str, str]:
+    def _each(self, instance_ids: Collection[InstanceId], act: Any) -> dict[InstanceId, str]:
         return self._outside.call(partial(super()._each, instance_ids, act), ComputeThrottled)
 
     def delete_placement_group(self, name: str) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.errors import ComputeThrottled, StoreThrottled
+from paddock.model.identity import InstanceId
 from paddock.model.node import NodeStatus
 from paddock.model.operation import Action, OperationState
 from paddock.model.time import SECOND_NS
@@ -71,7 +72,7 @@ def test_instances_of_others_and_unknown_ones_change_nothing() -> None:
     [node] = world.ready(1)
     tags = [{"Key": "paddock:deployment", "Value": "another"}]
     world.ec2.call("CreateTags", {"Resources": [node.instance_id], "Tags": tags})
-    assert world.hear("i-0123456789abcdef0", interrupted=[node.instance_id]) == 0
+    assert world.hear(InstanceId("i-0123456789abcdef0"), interrupted=[node.instance_id]) == 0
     assert world.nodes() == [node]
 
 

@@ -17,7 +17,7 @@ from paddock.clusters.usage import MAX_ENTRIES, ClusterUsage
 from paddock.http.reply import Reply
 from paddock.http.views.usage import usage_view
 from paddock.model.base import MAX_NODES
-from paddock.model.identity import NodeId, new_operation_id, node_id
+from paddock.model.identity import InstanceId, NodeId, new_operation_id, node_id
 from paddock.model.node import NodeStatus
 from paddock.model.time import HOUR_NS
 from paddock.model.usage import UsageInterval, add_nodes, sum_by_machine
@@ -44,7 +44,7 @@ def fleet(count: int = MAX_NODES) -> World:
         ready = replace(
             node,
             status=NodeStatus.READY,
-            instance_id=f"i-{number:017x}",
+            instance_id=InstanceId(f"i-{number:017x}"),
             private_ip=f"10.0.{third}.{fourth}",
             hostname=f"ip-10-0-{third}-{fourth}",
             dns_name=f"ip-10-0-{third}-{fourth}.ec2.internal",

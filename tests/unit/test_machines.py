@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from paddock.model.identity import InstanceId
 from paddock.model.operation import Action
 from tests.fakes.api import ACCOUNT, ask, serve
 from tests.fakes.stored import StoredRepository
@@ -109,7 +110,7 @@ def test_who_is_no_instance_of_a_node_is_told_nothing(world: World) -> None:
 
 def test_an_instance_that_only_bears_a_node_s_tags_is_not_that_node(world: World) -> None:
     [node] = world.ready(1, array="a")
-    moved = replace(node, instance_id="i-0fedcba9876543210", revision=node.revision + 1)
+    moved = replace(node, instance_id=InstanceId("i-0fedcba9876543210"), revision=node.revision + 1)
     world.forget(node)
     world.plant(moved)
     assert me(node.instance_id)[0] == 404

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from paddock.model.identity import node_id
+from paddock.model.identity import InstanceId, node_id
 from paddock.model.node import Node, NodeStatus, TargetState
 from paddock.model.node_observation import STOPPED_GRACE_NS, UNSEEN_GRACE_NS
 from paddock.model.operation import DEADLINE_NS, Action, OperationState
@@ -137,7 +137,7 @@ def test_an_error_about_the_missing_ones_is_not_an_empty_answer_either() -> None
     world.ec2.lose(node.instance_id)
     describe = world.compute.describe
 
-    def lost(instance_ids: Collection[str]) -> Mapping[str, Instance]:
+    def lost(instance_ids: Collection[InstanceId]) -> Mapping[InstanceId, Instance]:
         world.ec2.fail_next("DescribeInstances", ANSWER_LOST)
         return describe(instance_ids)
 
@@ -526,7 +526,7 @@ def test_a_node_that_nothing_launches_any_more_has_failed_and_counts_no_more() -
     """However it came about: here its record was written again when its launch had long ended."""
     world = World(nodearray(maxCount=1))
     [node] = world.ready(1)
-    stuck = replace(node, status=NodeStatus.ACQUIRING, instance_id="")
+    stuck = replace(node, status=NodeStatus.ACQUIRING, instance_id=InstanceId(""))
     world.store.commit(Put(stuck, was=node))
     world.compute.terminate([node.instance_id])
     world.clock.advance(DEADLINE_NS / SECOND_NS)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.clusters.write import delete_cluster
-from paddock.model.identity import OperationId, new_operation_id
+from paddock.model.identity import InstanceId, OperationId, new_operation_id
 from paddock.model.node import NodeStatus
 from paddock.model.node_observation import UNSEEN_GRACE_NS
 from paddock.model.operation import Action
@@ -30,7 +30,7 @@ GRACE = ORPHAN_GRACE_NS / SECOND_NS
 
 def launch(
     world: World, cluster: str = CLUSTER, operation_id: OperationId = OperationId(""), count: int = 1
-) -> Sequence[str]:
+) -> Sequence[InstanceId]:
     """Launch instances of which no record tells, long ago."""
     request = LaunchRequest(
         client_token=f"lost-{world.clock.now()}",
@@ -45,7 +45,7 @@ def launch(
     return world.compute.launch(request).instance_ids
 
 
-def tag(world: World, instance_id: str, **tags: str) -> None:
+def tag(world: World, instance_id: InstanceId, **tags: str) -> None:
     named = [{"Key": f"paddock:{name}", "Value": value} for name, value in tags.items()]
     world.ec2.call("CreateTags", {"Resources": [instance_id], "Tags": named})
 

@@ -14,6 +14,7 @@ from tests.fakes.compute import InProcessEc2
 from tests.fakes.world import UNLIMITED, World, nodearray
 
 if TYPE_CHECKING:
+    from paddock.model.identity import InstanceId
     from paddock.model.node import Node
 
 
@@ -24,7 +25,7 @@ def world() -> World:
     return world
 
 
-def tags(world: World, instance_id: str) -> dict[str, str]:
+def tags(world: World, instance_id: InstanceId) -> dict[str, str]:
     """What EC2 has of an instance, without what each launch tags."""
     every: dict[str, str] = world.ec2.snapshot()["instances"][instance_id]["tags"]
     return {key: value for key, value in every.items() if key in ("Name", "paddock:node")}

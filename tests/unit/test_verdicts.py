@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from paddock.model.identity import InstanceId
 from paddock.model.node import NodeStatus
 from paddock.model.node_lifecycle import failed, failing
 from paddock.ports.repository import Put
@@ -42,7 +43,7 @@ def test_a_node_that_has_another_instance_by_then_is_left_alone() -> None:
     world = World()
     world.ready(1)
     [judged] = world.nodes()
-    world.store.commit(Put(replace(judged, instance_id="i-other"), was=judged))
+    world.store.commit(Put(replace(judged, instance_id=InstanceId("i-other")), was=judged))
     write_verdicts(world.store, CLUSTER, [judged], lost)
     assert [(node.status, node.instance_id) for node in world.nodes()] == [(NodeStatus.READY, "i-other")]
 

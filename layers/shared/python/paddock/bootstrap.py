@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from paddock.model.cluster import Cluster
-    from paddock.model.identity import OperationId
+    from paddock.model.identity import InstanceId, OperationId
     from paddock.model.node import Node
     from paddock.model.operation import Action, Operation
     from paddock.model.pace import Rates
@@ -226,7 +226,7 @@ def find_operation(request_id: str) -> tuple[Operation, Sequence[Node]] | None:
     return operations.find_operation(repository(), request_id)
 
 
-def get_self(instance_id: str) -> tuple[Node, Sequence[Node]]:
+def get_self(instance_id: InstanceId) -> tuple[Node, Sequence[Node]]:
     """See ``machines.get_self``."""
     return machines.get_self(repository(), compute(), instance_id)
 
@@ -293,7 +293,9 @@ def reconcile(message: str) -> run.Report:
     return run.reconcile(store(), compute(), workflows(), parse_work_item(message))
 
 
-def look_at_instances(instance_ids: Collection[str], interrupted: Collection[str]) -> instance_events.Looked:
+def look_at_instances(
+    instance_ids: Collection[InstanceId], interrupted: Collection[InstanceId]
+) -> instance_events.Looked:
     """See ``reconcile.instance_events``."""
     ports = store(), compute(), workflows()
     return instance_events.look_at_instances(*ports, instance_ids, interrupted)

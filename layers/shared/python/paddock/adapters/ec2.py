@@ -19,12 +19,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from http import HTTPStatus
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from botocore.exceptions import ClientError, ConnectionError, HTTPClientError  # noqa: A004 - botocore's name
 
 from paddock.errors import ComputeThrottled, ComputeUnavailable, LaunchRefused
-from paddock.model.identity import NodeId, OperationId
+from paddock.model.identity import InstanceId, NodeId, OperationId
 from paddock.model.instance import Instance, InstanceState
 from paddock.model.time import SECOND_NS
 from paddock.ports.compute import LaunchResult, MachineFacts, Refusal, RefusalKind
@@ -152,6 +152,9 @@ GROUP_UNKNOWN_CODE = "InvalidPlacementGroup.Unknown"
 """Deleted since it was made, or not to be seen yet; the next launch makes it again."""
 
 
+_Item = TypeVar("_Item")
+
+
 @dataclass(frozen=True, slots=True)
 class _Change:
     """What is done to instances: the client's method, where its answer lists them, and in which states.
@@ -211,7 +214,8 @@ class Ec2Compute:
             if refusal.kind is RefusalKind.THROTTLED:
                 raise ComputeThrottled(refusal.message, code=refusal.code) from error
             raise LaunchRefused(refusal.message, code=refusal.code) from error
-        ids = {id_ for group in answer.get("Instances", ()) for id_ in group.get("InstanceIds", ())}
+        fleet = answer.get("Instances", ())
+        ids = {InstanceId(id_) for group in fleet for id_ in group.get("InstanceIds", ())}
         # Whatever the codes are, throttling among them, the token is used up and would give the same answer
         # again. Only a fault of the request itself is an error.
         refusals = tuple(
@@ -229,7 +233,7 @@ class Ec2Compute:
             is_told=len(ids) >= request.count or bool(refusals),
         )
 
-    def describe(self, instance_ids: Collection[str]) -> Mapping[str, Instance]:
+    def describe(self, instance_ids: Collection[InstanceId]) -> Mapping[InstanceId, Instance]:
         """Ask by id, 1,000 a call; see the port."""
         return {
             instance.id: instance
@@ -255,19 +259,19 @@ class Ec2Compute:
         found = self._launched([{"Name": "instance-state-name", "Values": list(LIVING_STATES)}])
         return {instance.cluster for instance in found if instance.cluster}
 
-    def terminate(self, instance_ids: Collection[str]) -> Mapping[str, str]:
+    def terminate(self, instance_ids: Collection[InstanceId]) -> Mapping[InstanceId, str]:
         """End instances; see the port."""
         return self._each(instance_ids, _TERMINATE)
 
-    def stop(self, instance_ids: Collection[str]) -> Mapping[str, str]:
+    def stop(self, instance_ids: Collection[InstanceId]) -> Mapping[InstanceId, str]:
         """Stop instances; see the port."""
         return self._each(instance_ids, _STOP)
 
-    def start(self, instance_ids: Collection[str]) -> Mapping[str, str]:
+    def start(self, instance_ids: Collection[InstanceId]) -> Mapping[InstanceId, str]:
         """Start instances; see the port."""
         return self._each(instance_ids, _START)
 
-    def restart(self, instance_ids: Collection[str]) -> Mapping[str, str]:
+    def restart(self, instance_ids: Collection[InstanceId]) -> Mapping[InstanceId, str]:
         """Reboot instances; see the port.
 
         EC2 passes over those that have ended without a word, so it is asked first which are alive.
@@ -280,14 +284,14 @@ class Ec2Compute:
         }
         return refused | self._each(alive, _RESTART)
 
-    def _each(self, instance_ids: Collection[str], change: _Change) -> dict[str, str]:
+    def _each(self, instance_ids: Collection[InstanceId], change: _Change) -> dict[InstanceId, str]:
         """Do it to 1,000 a call; when EC2 refuses a batch, set aside whom it means and ask again.
 
         Whom it means is told by a description of the batch, or by EC2's own words. Where neither does, the
         batch is halved, a few times only. Throttled in the middle, it is done for some and not for others:
         asking again for all of them is harmless.
         """
-        refused: dict[str, str] = {}
+        refused: dict[InstanceId, str] = {}
         batches = list(_batches(sorted(set(instance_ids)), IDS_PER_CALL))
         unnamed, is_denied = 0, False
         while batches:
@@ -317,7 +321,7 @@ class Ec2Compute:
                 refused |= dict.fromkeys(silent, "EC2 left the instance out of its answer")
         return refused
 
-    def _meant(self, batch: list[str], refusal: Refusal, change: _Change) -> dict[str, str]:
+    def _meant(self, batch: list[InstanceId], refusal: Refusal, change: _Change) -> dict[InstanceId, str]:
         """Whom of the batch EC2 means, each with the reason, which is empty where there is nothing to do."""
         reason = f"{refusal.code}: {refusal.message}"
         if refusal.code in DESCRIBED_CODES:
@@ -338,7 +342,7 @@ class Ec2Compute:
             return dict.fromkeys(named, _UNKNOWN if change is _RESTART else "")
         return {} if refusal.code in REQUEST_FAULT_CODES else dict.fromkeys(named, reason)
 
-    def tag(self, instance_id: str, node_id: NodeId, name: str) -> str:
+    def tag(self, instance_id: InstanceId, node_id: NodeId, name: str) -> str:
         """Set two tags; see the port. A call has the same tags for all of its instances, so it takes one."""
         tags: list[TagTypeDef] = [{"Key": NAME_TAG, "Value": name}, {"Key": NODE_TAG, "Value": node_id}]
         try:
@@ -400,7 +404,7 @@ class Ec2Compute:
             if _refusal(error).code != GROUP_EXISTS_CODE:
                 raise
 
-    def _described(self, ids: list[str]) -> list[Instance]:
+    def _described(self, ids: list[InstanceId]) -> list[Instance]:
         """Those of at most 1,000 ids that EC2 shows.
 
         One id that is not known fails the whole call, so those it names are dropped for a second try. A
@@ -451,7 +455,7 @@ class Ec2Compute:
         tags = {tag["Key"]: tag["Value"] for tag in item.get("Tags", ())}
         is_ours = tags.get(DEPLOYMENT_TAG) == self._deployment and FLEET_TAG in tags
         return Instance(
-            id=item["InstanceId"],
+            id=InstanceId(item["InstanceId"]),
             state=InstanceState(item["State"]["Name"]),
             private_ip=item.get("PrivateIpAddress", ""),
             private_dns_name=item.get("PrivateDnsName", ""),
@@ -586,10 +590,10 @@ def _wrong_state(instance: Instance) -> str:
     return f"{INCORRECT_STATE_CODE}: the instance is {instance.state}"
 
 
-def _named(ids: Collection[str], message: str) -> set[str]:
+def _named(ids: Collection[InstanceId], message: str) -> set[InstanceId]:
     """Which of ``ids`` EC2's message speaks of."""
-    return set(re.findall(r"[\w-]+", message)).intersection(ids)
+    return set(ids).intersection(re.findall(r"[\w-]+", message))
 
 
-def _batches(items: Sequence[str], size: int) -> Iterator[list[str]]:
+def _batches(items: Sequence[_Item], size: int) -> Iterator[list[_Item]]:
     return (list(items[start : start + size]) for start in range(0, len(items), max(size, 1)))

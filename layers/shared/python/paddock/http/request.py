@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from paddock.errors import InvalidRequest, MalformedBody
 from paddock.model.base import MAX_COUNT, MAX_REVISION
+from paddock.model.identity import InstanceId
 from paddock.model.wording import quoted
 from paddock.requests.bodies import RevisionOnly
 from paddock.settings import Settings
@@ -48,7 +49,7 @@ class Request:
         authorizer = (event.get("requestContext") or {}).get("authorizer") or {}
         self.user: str = authorizer.get("principalId") or ""
 
-    def instance_id(self) -> str:
+    def instance_id(self) -> InstanceId:
         """The instance whose role signed the request, by its session's name; empty where it was none.
 
         EC2 names the sessions of instance roles so. The account must be this one: instances of others may
@@ -56,7 +57,9 @@ class Request:
         """
         context = self._event.get("requestContext") or {}
         caller = _INSTANCE_SESSION.fullmatch((context.get("identity") or {}).get("userArn") or "")
-        return caller["instance"] if caller and caller["account"] == context.get("accountId") else ""
+        if caller is None or caller["account"] != context.get("accountId"):
+            return InstanceId("")
+        return InstanceId(caller["instance"])
 
     def path(self, name: str) -> str:
         """A path parameter, decoded; what it may hold has no ``%``, so decoding it twice does no harm."""

@@ -14,6 +14,7 @@ from typing import NewType
 from uuid import UUID, uuid5
 
 # Ids are strings that look alike. These types keep one from being passed for another.
+InstanceId = NewType("InstanceId", str)
 NodeId = NewType("NodeId", str)
 OperationId = NewType("OperationId", str)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from paddock.model.identity import NodeId, OperationId
+from paddock.model.identity import InstanceId, NodeId, OperationId
 
 
 class InstanceState(StrEnum):
@@ -33,7 +33,7 @@ class Instance:
     and ``name`` are what ``tag`` gave it.
     """
 
-    id: str
+    id: InstanceId
     state: InstanceState
     private_ip: str = ""
     private_dns_name: str = ""

@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from paddock.model.configuration import with_defaults
-from paddock.model.identity import NodeId, OperationId, operation_of
+from paddock.model.identity import InstanceId, NodeId, OperationId, operation_of
 
 
 class NodeStatus(StrEnum):
@@ -98,8 +98,8 @@ class Node:
     managing_operation_id: OperationId = field(default=OperationId(""), metadata={"alias": "managed_by"})
     managed_at: int = 0
     launching_operation_id: OperationId = field(default=OperationId(""), metadata={"alias": "launcher"})
-    instance_id: str = ""
-    replaced_instance_id: str = ""
+    instance_id: InstanceId = InstanceId("")
+    replaced_instance_id: InstanceId = InstanceId("")
     hostname: str = ""
     dns_name: str = ""
     private_ip: str = ""
@@ -163,7 +163,7 @@ class Node:
         return self.virtual_cluster_uid or self.virtual_cluster
 
     @property
-    def instance_ids(self) -> list[str]:
+    def instance_ids(self) -> list[InstanceId]:
         """All instances that stand behind this node; two of them only while one is replaced."""
         return [instance_id for instance_id in (self.instance_id, self.replaced_instance_id) if instance_id]
 

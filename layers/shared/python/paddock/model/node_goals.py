@@ -15,7 +15,7 @@ from paddock.model.operation import Action
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from paddock.model.identity import OperationId
+    from paddock.model.identity import InstanceId, OperationId
     from paddock.model.node import Node
     from paddock.model.operation import LaunchBatch, Operation
 
@@ -111,7 +111,7 @@ def may_use_instance(node: Node, operation: Operation) -> bool:
     return node.launching_operation_id == operation.id and is_booting(node)
 
 
-def replaced_by(node: Node, operation: Operation) -> Collection[str]:
+def replaced_by(node: Node, operation: Operation) -> Collection[InstanceId]:
     """The instance that the operation, where it is a reimage, has to end before the node gets another."""
     replaces = operation.action is Action.REIMAGE and node.launching_operation_id == operation.id
     return {node.replaced_instance_id} if replaces and awaits_replacement(node) else ()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from paddock.model.identity import InstanceId
 from paddock.model.node import NodeStatus, TargetState
 from paddock.model.time import SECOND_NS
 
@@ -184,7 +185,7 @@ def moved(node: Node, spec: LaunchSpec, message: str) -> Node:
     return replace(node, spec=spec, launch_place=0, status_message=message)
 
 
-def launched(node: Node, instance_id: str, now: int) -> Node:
+def launched(node: Node, instance_id: InstanceId, now: int) -> Node:
     """The node with its new instance; it prepares, unless it shall run no longer."""
     return replace(
         node,
@@ -200,7 +201,7 @@ def without_instance(node: Node) -> Node:
     """The node once its instance is no longer its own."""
     return replace(
         node,
-        instance_id="",
+        instance_id=InstanceId(""),
         hostname="",
         dns_name="",
         private_ip="",
@@ -230,13 +231,13 @@ def keeping_its_instance(node: Node) -> Node:
         node,
         status=NodeStatus.PREPARING,
         instance_id=node.replaced_instance_id,
-        replaced_instance_id="",
+        replaced_instance_id=InstanceId(""),
     )
 
 
 def without_replaced(node: Node) -> Node:
     """The node once the instance that is replaced has ended."""
-    return replace(node, replaced_instance_id="", launched_at=0, unseen_since=0)
+    return replace(node, replaced_instance_id=InstanceId(""), launched_at=0, unseen_since=0)
 
 
 def failed(node: Node, reason: str) -> Node:
@@ -256,7 +257,7 @@ def switched_off(node: Node) -> Node:
         status=NodeStatus.OFF,
         target_state=TargetState.OFF,
         uses_limits=False,
-        replaced_instance_id="",
+        replaced_instance_id=InstanceId(""),
     )
 
 

@@ -27,7 +27,7 @@ from paddock.model.time import SECOND_NS
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
 
-    from paddock.model.identity import OperationId
+    from paddock.model.identity import InstanceId, OperationId
     from paddock.model.instance import Instance
 
 # Descriptions lag minutes behind a launch; only an instance that stays out of sight for this long is gone.
@@ -37,7 +37,7 @@ STOPPED_GRACE_NS = 60 * SECOND_NS
 _RUNS = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
 
 
-def instance_of(node: Node, seen: Mapping[str, Instance]) -> Instance | None:
+def instance_of(node: Node, seen: Mapping[InstanceId, Instance]) -> Instance | None:
     """What the cloud showed of the node's instance, or of the one to be replaced where it has no other."""
     return seen.get(node.instance_id or node.replaced_instance_id)
 
@@ -49,18 +49,18 @@ def is_gone(node: Node, instance: Instance | None, now: int) -> bool:
     return bool(node.unseen_since) and now - node.unseen_since >= UNSEEN_GRACE_NS
 
 
-def seen_state(node: Node, seen: Mapping[str, Instance]) -> InstanceState | None:
+def seen_state(node: Node, seen: Mapping[InstanceId, Instance]) -> InstanceState | None:
     """The state of the node's instance, if it is seen."""
     instance = seen.get(node.instance_id)
     return instance.state if instance else None
 
 
-def has_ended(node: Node, seen: Mapping[str, Instance], now: int) -> bool:
+def has_ended(node: Node, seen: Mapping[InstanceId, Instance], now: int) -> bool:
     """Whether all instances of the node have ended."""
     return all(is_gone(node, seen.get(instance_id), now) for instance_id in node.instance_ids)
 
 
-def is_unheard(node: Node, seen: Mapping[str, Instance]) -> bool:
+def is_unheard(node: Node, seen: Mapping[InstanceId, Instance]) -> bool:
     """Whether EC2 has not heard yet that the node's instance shall end: it was throttled, or away."""
     instance = instance_of(node, seen)
     return instance is not None and not instance.state.is_ending
@@ -118,7 +118,7 @@ def observed(node: Node, instance: Instance | None, now: int) -> Node:
     return replace(node, **changes) if changes else node
 
 
-def looked_for(node: Node, seen: Mapping[str, Instance], now: int) -> Node:
+def looked_for(node: Node, seen: Mapping[InstanceId, Instance], now: int) -> Node:
     """The node with the time since when none of its instances is seen; the very same where nothing is new."""
     since = 0 if any(instance_id in seen for instance_id in node.instance_ids) else node.unseen_since or now
     if since == node.unseen_since or not node.instance_ids:
@@ -126,7 +126,7 @@ def looked_for(node: Node, seen: Mapping[str, Instance], now: int) -> Node:
     return replace(node, unseen_since=since)
 
 
-def polled(node: Node, seen: Mapping[str, Instance], now: int) -> Node | None:
+def polled(node: Node, seen: Mapping[InstanceId, Instance], now: int) -> Node | None:
     """A node after its operation's look at its instances; ``None`` where it was to end, and has ended.
 
     The very same where nothing is new. A replaced instance that has ended is let go of, and a node whose
@@ -147,7 +147,7 @@ def polled(node: Node, seen: Mapping[str, Instance], now: int) -> Node | None:
 
 
 def noticed(
-    node: Node, seen: Mapping[str, Instance], ended: Collection[OperationId], now: int
+    node: Node, seen: Mapping[InstanceId, Instance], ended: Collection[OperationId], now: int
 ) -> Node | None:
     """A node after the reconciler's look at its instances; ``None`` where it was to end, and has ended.
 

@@ -29,6 +29,6 @@ def end_instances(compute: Compute, orphans: Sequence[Instance], **about: str) -
         ids = [orphan.id for orphan in orphans]
         refused = compute.terminate(ids)
         ended = [instance_id for instance_id in ids if instance_id not in refused]
-        extra = {**about, "ended": ended, "refused": dict(refused)}
+        extra: dict[str, object] = {**about, "ended": ended, "refused": dict(refused)}
         logger.warning("ended instances that no node had", extra=extra)
     return len(orphans)

@@ -18,6 +18,7 @@ from paddock.model.time import SECOND_NS
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from paddock.model.identity import InstanceId
     from paddock.model.instance import Instance
     from paddock.model.node import Node
     from paddock.ports.compute import Compute
@@ -31,7 +32,11 @@ MAX_NS = 5 * SECOND_NS
 
 
 def tag_instances(
-    compute: Compute, now: Callable[[], int], nodes: Sequence[Node], seen: Mapping[str, Instance], most: int
+    compute: Compute,
+    now: Callable[[], int],
+    nodes: Sequence[Node],
+    seen: Mapping[InstanceId, Instance],
+    most: int,
 ) -> None:
     """Tag at most so many of these nodes' instances, of those that are ``seen`` without their tags.
 

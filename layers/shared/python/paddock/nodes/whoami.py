@@ -11,13 +11,14 @@ from paddock.nodes.read import nodes_of, some_nodes_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from paddock.model.identity import InstanceId
     from paddock.model.instance import Instance
     from paddock.model.node import Node
     from paddock.ports.compute import Compute
     from paddock.ports.repository import Reads
 
 
-def get_self(read: Reads, compute: Compute, instance_id: str) -> tuple[Node, Sequence[Node]]:
+def get_self(read: Reads, compute: Compute, instance_id: InstanceId) -> tuple[Node, Sequence[Node]]:
     """The node of an instance, and the other nodes of its placement group that have an address.
 
     The instance's tags name the operation and the batch that launched it, and so the nodes that it can be: at

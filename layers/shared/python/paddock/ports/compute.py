@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from paddock.model.identity import NodeId, OperationId
+    from paddock.model.identity import InstanceId, NodeId, OperationId
     from paddock.model.instance import Instance
 
 
@@ -81,7 +81,7 @@ class LaunchResult:
     come into sight. ``refused_whole``: one of several subnets may have been reason enough.
     """
 
-    instance_ids: tuple[str, ...]
+    instance_ids: tuple[InstanceId, ...]
     refusals: tuple[Refusal, ...] = ()
     is_told: bool = True
     refused_whole: bool = False
@@ -120,7 +120,7 @@ class Compute(Protocol):
         request itself cannot be served (unknown launch template, mismatched token, no permission).
         """
 
-    def describe(self, instance_ids: Collection[str]) -> Mapping[str, Instance]:
+    def describe(self, instance_ids: Collection[InstanceId]) -> Mapping[InstanceId, Instance]:
         """The instances among ``instance_ids`` that the cloud shows now, by id; any number of ids."""
 
     def launched_by(self, cluster: str, operation_id: OperationId) -> Sequence[Instance]:
@@ -135,25 +135,25 @@ class Compute(Protocol):
     def clusters(self) -> Collection[str]:
         """The clusters in which this deployment has instances that have not ended."""
 
-    def terminate(self, instance_ids: Collection[str]) -> Mapping[str, str]:
+    def terminate(self, instance_ids: Collection[InstanceId]) -> Mapping[InstanceId, str]:
         """End instances; any number of ids. Answers the refused ones with a reason, by id.
 
         An id that the cloud does not know is not a refusal: ``describe`` tells in time whether it is gone.
         """
 
-    def stop(self, instance_ids: Collection[str]) -> Mapping[str, str]:
+    def stop(self, instance_ids: Collection[InstanceId]) -> Mapping[InstanceId, str]:
         """Stop instances, which keeps their disks; otherwise as ``terminate``."""
 
-    def start(self, instance_ids: Collection[str]) -> Mapping[str, str]:
+    def start(self, instance_ids: Collection[InstanceId]) -> Mapping[InstanceId, str]:
         """Start stopped instances; those that run already go on. Otherwise as ``terminate``."""
 
-    def restart(self, instance_ids: Collection[str]) -> Mapping[str, str]:
+    def restart(self, instance_ids: Collection[InstanceId]) -> Mapping[InstanceId, str]:
         """Reboot running instances; done twice, they reboot twice.
 
         Answers those that are not rebooted with a reason, by id; an id that the cloud does not know is one.
         """
 
-    def tag(self, instance_id: str, node_id: NodeId, name: str) -> str:
+    def tag(self, instance_id: InstanceId, node_id: NodeId, name: str) -> str:
         """Let an instance bear its node's id, and its node's name as its own; done twice, it is as done once.
 
         Answers why not where it is refused, and an empty text where it is done.

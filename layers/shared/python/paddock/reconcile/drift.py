@@ -16,6 +16,7 @@ from paddock.model.node_observation import instance_of, must_end, must_stop
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from paddock.model.identity import InstanceId
     from paddock.model.instance import Instance
     from paddock.model.node import Node
     from paddock.ports.compute import Compute
@@ -29,7 +30,7 @@ def stop_started(
     compute: Compute,
     cluster: str,
     nodes: Sequence[Node],
-    seen: Mapping[str, Instance],
+    seen: Mapping[InstanceId, Instance],
 ) -> int:
     """Stop what runs behind Deallocated nodes of a cluster; answers how many instances EC2 agreed to stop.
 
@@ -53,7 +54,7 @@ def end_again(
     compute: Compute,
     cluster: str,
     nodes: Sequence[Node],
-    seen: Mapping[str, Instance],
+    seen: Mapping[InstanceId, Instance],
 ) -> int:
     """End instances of a cluster that are still there after their nodes' terminations.
 
@@ -76,9 +77,9 @@ def _drifted(
     read: Reads,
     cluster: str,
     nodes: Sequence[Node],
-    seen: Mapping[str, Instance],
+    seen: Mapping[InstanceId, Instance],
     has_drifted: Callable[[Node, Instance], bool],
-) -> list[str]:
+) -> list[InstanceId]:
     """Ids of the instances that have drifted from these nodes, and from the nodes as they are now.
 
     ``seen`` are the instances as the cloud showed them before the nodes were read. Another request may have
@@ -90,7 +91,7 @@ def _drifted(
 
 
 def _drifted_of(
-    node: Node, seen: Mapping[str, Instance], has_drifted: Callable[[Node, Instance], bool]
-) -> list[str]:
+    node: Node, seen: Mapping[InstanceId, Instance], has_drifted: Callable[[Node, Instance], bool]
+) -> list[InstanceId]:
     instance = instance_of(node, seen)
     return [instance.id] if instance is not None and has_drifted(node, instance) else []

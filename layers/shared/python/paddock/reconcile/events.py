@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from paddock.errors import Busy
-from paddock.model.identity import OperationId, derived_operation_id
+from paddock.model.identity import InstanceId, OperationId, derived_operation_id
 from paddock.model.instance import InstanceState
 from paddock.model.operation import Action
 from paddock.model.time import SECOND_NS
@@ -49,15 +49,15 @@ class Looked:
 
     changed: int = 0
     interrupted: Counter[str] = field(default_factory=Counter)
-    failed: set[str] = field(default_factory=set)
+    failed: set[InstanceId] = field(default_factory=set)
 
 
 def look_at_instances(
     store: Store,
     compute: Compute,
     workflows: Workflows,
-    instance_ids: Collection[str],
-    interrupted: Collection[str],
+    instance_ids: Collection[InstanceId],
+    interrupted: Collection[InstanceId],
 ) -> Looked:
     """Observe these instances' nodes, and end those whose spot instance will be interrupted.
 
@@ -65,13 +65,13 @@ def look_at_instances(
     again: an interrupted node that is ending already is left alone. Virtual clusters that lose nodes so get
     others at once.
     """
-    launched: defaultdict[tuple[str, OperationId], dict[str, Instance]] = defaultdict(dict)
+    launched: defaultdict[tuple[str, OperationId], dict[InstanceId, Instance]] = defaultdict(dict)
     for instance in compute.describe(instance_ids).values():
         if instance.operation_id:
             launched[instance.cluster, instance.operation_id][instance.id] = instance
     looked = Looked()
     all_nodes = cache(store.read.nodes)
-    by_cluster: defaultdict[str, set[str]] = defaultdict(set)
+    by_cluster: defaultdict[str, set[InstanceId]] = defaultdict(set)
     for (cluster, operation_id), seen in launched.items():
         with _failures_told(looked, seen, operation_id=operation_id):
             found = _nodes(store.read, all_nodes, cluster, operation_id)
@@ -87,7 +87,7 @@ def look_at_instances(
 
 
 @contextmanager
-def _failures_told(looked: Looked, instance_ids: Collection[str], **about: str) -> Iterator[None]:
+def _failures_told(looked: Looked, instance_ids: Collection[InstanceId], **about: str) -> Iterator[None]:
     """Where this fails, the queue is told, which brings the events of these instances again."""
     try:
         yield
@@ -103,8 +103,8 @@ def _look_at_nodes(
     store: Store,
     workflows: Workflows,
     nodes: Sequence[Node],
-    seen: Mapping[str, Instance],
-    interrupted: Collection[str],
+    seen: Mapping[InstanceId, Instance],
+    interrupted: Collection[InstanceId],
     looked: Looked,
 ) -> None:
     """Observe nodes that one operation launched, and end those that will be interrupted."""

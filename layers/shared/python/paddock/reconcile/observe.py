@@ -13,7 +13,7 @@ from paddock.store.release import never_launched, write_verdicts
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from paddock.model.identity import OperationId
+    from paddock.model.identity import InstanceId, OperationId
     from paddock.model.instance import Instance
     from paddock.model.node import Node
     from paddock.ports.repository import Reads
@@ -37,7 +37,7 @@ def observe(
     store: Store,
     cluster: str,
     nodes: Sequence[Node],
-    seen: Mapping[str, Instance],
+    seen: Mapping[InstanceId, Instance],
     ended: Collection[OperationId],
 ) -> int:
     """Write down what has become of watched nodes of a cluster; answers how many changed their status.

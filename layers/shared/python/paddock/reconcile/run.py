@@ -32,7 +32,7 @@ from paddock.workflow.outcome import Next
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from paddock.model.identity import OperationId
+    from paddock.model.identity import InstanceId, OperationId
     from paddock.model.instance import Instance
     from paddock.model.node import Node
     from paddock.ports.compute import Compute
@@ -153,7 +153,9 @@ def _reconcile_cluster(
         report.tidied += delete_empty_groups(store, compute, cluster)
 
 
-def _seen(compute: Compute, instances: Sequence[Instance], nodes: Sequence[Node]) -> dict[str, Instance]:
+def _seen(
+    compute: Compute, instances: Sequence[Instance], nodes: Sequence[Node]
+) -> dict[InstanceId, Instance]:
     """The instances by id, with those that lost the tags by which they are listed."""
     listed = {instance.id: instance for instance in instances}
     missing = [

@@ -17,6 +17,7 @@ from paddock.ports.repository import Put
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
+    from paddock.model.identity import InstanceId
     from paddock.model.pace import Bucket, Rates
     from paddock.store.store import Store
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 class Paced:
     """What a call refused, how many it did not touch, and after how many seconds it is their turn."""
 
-    refused: Mapping[str, str]
+    refused: Mapping[InstanceId, str]
     left: int = 0
     wait_seconds: int = 0
 
@@ -62,18 +63,18 @@ def paced(
     store: Store,
     rates: Rates,
     bucket: Bucket,
-    ids: Sequence[str],
-    call: Callable[[Collection[str]], Mapping[str, str]],
+    instance_ids: Sequence[InstanceId],
+    call: Callable[[Collection[InstanceId]], Mapping[InstanceId, str]],
 ) -> Paced:
     """Call for as many of these instances as may be touched now, the first ones; maybe for none."""
-    if not ids:
+    if not instance_ids:
         return Paced({})
-    granted = take(store, rates, bucket, len(ids))
-    left = len(ids) - granted.count
+    granted = take(store, rates, bucket, len(instance_ids))
+    left = len(instance_ids) - granted.count
     if not granted.count:
         return Paced({}, left, granted.wait_seconds)
     try:
-        return Paced(call(ids[: granted.count]), left, granted.wait_seconds)
+        return Paced(call(instance_ids[: granted.count]), left, granted.wait_seconds)
     except ComputeThrottled:
         put_down_as_empty(store, rates, bucket)
         raise

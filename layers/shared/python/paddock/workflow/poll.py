@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from paddock.errors import TransientCompute
-from paddock.model.identity import NodeId, OperationId, node_index
+from paddock.model.identity import InstanceId, NodeId, OperationId, node_index
 from paddock.model.instance import InstanceState
 from paddock.model.node_goals import is_led_there, is_on_its_way, is_untouched
 from paddock.model.node_lifecycle import awaits_replacement, is_booting, is_stopping, is_terminating
@@ -62,7 +62,7 @@ def poll(store: Store, compute: Compute, operation_id: OperationId, polls: int) 
 
 def _poll_launching(
     store: Store, compute: Compute, operation: Operation, polls: int
-) -> tuple[Outcome, Sequence[Node], Mapping[str, Instance]]:
+) -> tuple[Outcome, Sequence[Node], Mapping[InstanceId, Instance]]:
     """How to go on; and the nodes whose instances were looked at, with what was seen of these."""
     looked_at = _to_look_at(store.read, operation)
     nodes = [node for node in looked_at if node.launching_operation_id == operation.id]

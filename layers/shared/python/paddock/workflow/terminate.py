@@ -19,7 +19,7 @@ from paddock.workflow.pacing import paced
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from paddock.model.identity import OperationId
+    from paddock.model.identity import InstanceId, OperationId
     from paddock.model.node import Node
     from paddock.model.operation import Operation
     from paddock.model.pace import Rates
@@ -84,7 +84,7 @@ def terminate(
     return wait_for(min(turns)) if turns else wait(polls)
 
 
-def _to_end(node: Node, operation: Operation) -> Collection[str]:
+def _to_end(node: Node, operation: Operation) -> Collection[InstanceId]:
     """Instances to end: all of a node that shall end, and the one that a reimage replaces."""
     return node.instance_ids if is_terminating(node) else replaced_by(node, operation)
 
