@@ -8,6 +8,7 @@ from itertools import product
 import pytest
 
 from paddock.model import node_lifecycle, operation
+from paddock.model.identity import InstanceId
 from paddock.model.instance import Instance, InstanceState
 from paddock.model.node import Node, NodeStatus, TargetState
 from paddock.model.node_observation import noticed, polled
@@ -63,14 +64,15 @@ def test_a_node_has_no_target_state_that_its_status_cannot_have(status: NodeStat
 @pytest.mark.parametrize("status", NodeStatus)
 def test_whatever_an_instance_shows_its_node_becomes_what_it_may(status: NodeStatus) -> None:
     """Whatever instances a node of the status has, and also where the cloud's answer is an old one."""
-    for target, has, replaces, counts in product(TARGETS[status], *[(False, True)] * 3):
+    either = (False, True)
+    for target, has, replaces, counts in product(TARGETS[status], either, either, either):
         if (status, target, counts) == (NodeStatus.FAILED, TargetState.DEALLOCATED, True):
             continue  # One that fails while it stops gives its limits back.
         was = replace(
             node_in(status, target),
             uses_limits=counts,
-            instance_id="i-1" if has else "",
-            replaced_instance_id="i-2" if replaces else "",
+            instance_id=InstanceId("i-1" if has else ""),
+            replaced_instance_id=InstanceId("i-2" if replaces else ""),
         )
         for state in InstanceState:
             seen = {one: Instance(id=one, state=state, private_ip="10.0.0.1") for one in was.instance_ids}
