@@ -18,6 +18,12 @@ class ManualClock:
         self._now = START
         self._lock = threading.Lock()
 
+    def copy(self) -> ManualClock:
+        """A clock of its own that shows the same time."""
+        other = ManualClock()
+        other._now = self._now
+        return other
+
     def now(self) -> int:
         with self._lock:
             self._now += 1_000

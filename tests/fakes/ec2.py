@@ -429,13 +429,12 @@ class FakeEc2:
         """All state as plain JSON data, for ``restore``."""
         with self._lock:
             instances = {id_: vars(record) for id_, record in self._state.instances.items()}
-            copied: Params = json.loads(json.dumps({**vars(self._state), "instances": instances}))
-            return copied
+            return _copied({**vars(self._state), "instances": instances})
 
     def restore(self, snapshot: Params) -> None:
         """Take the state of an earlier ``snapshot``."""
         with self._changing():
-            state = _State(**copy.deepcopy(snapshot))
+            state = _State(**_copied(snapshot))
             records: dict[str, Any] = state.instances
             state.instances = {id_: _Instance(**record) for id_, record in records.items()}
             self._state = state
@@ -886,6 +885,12 @@ class FakeEc2:
     def _members(self, group: str) -> list[_Instance]:
         now, records = self._now(), self._state.instances.values()
         return [record for record in records if record.group == group and record.state(now) != "terminated"]
+
+
+def _copied(data: Params) -> Params:
+    """The same plain JSON data once more; ``deepcopy`` takes five times as long."""
+    copied: Params = json.loads(json.dumps(data))
+    return copied
 
 
 def _check_options(options: Params) -> None:

@@ -42,6 +42,13 @@ class FakeRepository:
         self._records: dict[Key, Record] = {}
         self._lock = threading.Lock()
 
+    def copy(self) -> FakeRepository:
+        """Another repository that holds the same; records are shared, for nobody changes one."""
+        other = FakeRepository()
+        with self._lock:
+            other._records = dict(self._records)
+        return other
+
     def commit(self, *writes: Write) -> None:
         require_raised_revisions(writes)
         items = {id(write): to_item(write.record) for write in writes if isinstance(write, Put)}

@@ -19,6 +19,12 @@ class FakeWorkflows:
         self.started: set[str] = set()
         self.unavailable = False
 
+    def copy(self) -> FakeWorkflows:
+        """Other workflows with the same executions."""
+        other = FakeWorkflows()
+        other.live, other.started, other.unavailable = {**self.live}, {*self.started}, self.unavailable
+        return other
+
     def start(self, operation: Operation) -> None:
         if self.unavailable:
             msg = "not now"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from enum import Enum
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -33,7 +32,7 @@ from paddock.nodes.scale import scale_nodes
 from paddock.ports.repository import Put
 from paddock.requests.bodies import ScaleRequest
 from tests.fakes import invariants
-from tests.fakes.actors import Actor, Crash
+from tests.fakes.actors import Actor
 from tests.fakes.compute import FakeCompute
 from tests.fakes.repository import FakeRepository
 from tests.fakes.transactions import make_transactions_small
@@ -58,40 +57,20 @@ LONG_SECONDS = 3 * 3600
 Answer = TypeVar("Answer")
 
 
-class Fault(Enum):
-    """What happens to one call."""
-
-    CRASH_BEFORE = "crash before"
-    CRASH_AFTER = "crash after"
-    THROTTLED = "throttled at"
-
-
 class Outside:
-    """Everything outside the process, where call number ``fault_at`` meets the fault.
+    """Everything outside the process. Here, nothing happens to a call."""
 
-    A crash before or after a read is one after the last call with an effect, or before the next; so reads
-    count only for throttling.
-    """
-
-    def __init__(self, fault: Fault, fault_at: int = 0, *, newest_first: bool = False) -> None:
-        self.calls = 0
+    def __init__(self, *, newest_first: bool = False) -> None:
         self.newest_first = newest_first
-        self._fault = fault
-        self.fault_at = fault_at
 
     def call(self, act: Callable[[], Answer], throttled: type[PaddockError]) -> Answer:
-        self.calls += 1
-        if self.calls != self.fault_at:
-            return act()
-        if self._fault is Fault.THROTTLED:
-            raise throttled("not now")
-        if self._fault is Fault.CRASH_AFTER:
-            with suppress(PaddockError):
-                act()
-        raise Crash
+        """A call with an effect, or one to EC2."""
+        del throttled
+        return act()
 
     def read(self, act: Callable[[], Answer]) -> Answer:
-        return self.call(act, StoreThrottled) if self._fault is Fault.THROTTLED else act()
+        """A read of the store."""
+        return act()
 
     def surround(self, world: World) -> None:
         """Put all ports of a world there."""
@@ -100,6 +79,48 @@ class Outside:
         world.repository = repository
         world.compute = _Compute(world.ec2, self)
         world.workflows = _Workflows(self)
+
+
+class Throttling(Outside):
+    """Call number ``fault_at`` is throttled, reads included."""
+
+    def __init__(self, fault_at: int = 0) -> None:
+        super().__init__()
+        self.calls = 0
+        self.fault_at = fault_at
+
+    def call(self, act: Callable[[], Answer], throttled: type[PaddockError]) -> Answer:
+        self.calls += 1
+        if self.calls == self.fault_at:
+            raise throttled("not now")
+        return act()
+
+    def read(self, act: Callable[[], Answer]) -> Answer:
+        return self.call(act, StoreThrottled)
+
+
+class Crashes(Outside):
+    """Keeps the world as it is before each call and after it: so a crash there leaves it.
+
+    A crash before or after a read is one after the last call with an effect, or before the next; so reads
+    are left out. Nothing is thrown, since a process that is gone cleans nothing up.
+    """
+
+    def __init__(self, world: World, *, newest_first: bool = False) -> None:
+        super().__init__(newest_first=newest_first)
+        self.left: list[tuple[str, World]] = []
+        self._world = world
+        self._calls = 0
+
+    def call(self, act: Callable[[], Answer], throttled: type[PaddockError]) -> Answer:
+        del throttled
+        self._calls += 1
+        number = self._calls
+        self.left.append((f"crash before call {number}", self._world.copy()))
+        try:
+            return act()
+        finally:
+            self.left.append((f"crash after call {number}", self._world.copy()))
 
 
 class _Repository(FakeRepository):
@@ -190,6 +211,7 @@ class Scenario:
     """``act`` is one whole run. ``again`` is what a client does that got no answer, once all is quiet.
 
     ``expect`` is the outcome; where it is ``timely``, only if repair comes before the operation's deadline.
+    ``passes`` ends the trouble that ``act`` has made outside, which does not outlive a crash.
     """
 
     prepare: Callable[[], World]
@@ -197,6 +219,7 @@ class Scenario:
     again: Callable[[World], None]
     expect: Callable[[World], bool]
     timely: bool = False
+    passes: Callable[[World], None] = lambda _: None
 
 
 def _ready(count: int, *, boot_seconds: float = 3, most: int = 3) -> Callable[[], World]:
@@ -293,25 +316,29 @@ def _create_many(world: World) -> None:
 
 def _create_throttled(world: World) -> None:
     """Throttling has passed when the nodes are asked for again, whoever does."""
-    try:
-        with suppress(DuplicateRequest):
-            operation, _ = world.create(3, request_id="r")
-            world.step("launch", operation.id)
-    finally:
-        world.ec2.capacity(None)
+    with suppress(DuplicateRequest):
+        operation, _ = world.create(3, request_id="r")
+        world.step("launch", operation.id)
+    _throttled_no_more(world)
     world.drive_all()
+
+
+def _throttled_no_more(world: World) -> None:
+    world.ec2.capacity(None)
 
 
 def _create_unheard(world: World) -> None:
     """The workflow service is away when the request comes."""
     world.workflows.unavailable = True
-    try:
-        _create(world)
-    finally:
-        world.workflows.unavailable = False
+    _create(world)
+    _hears_again(world)
     world.clock.advance(120)
     world.reconcile()
     world.drive_all()
+
+
+def _hears_again(world: World) -> None:
+    world.workflows.unavailable = False
 
 
 def _create_and_terminate(world: World) -> None:
@@ -359,7 +386,9 @@ def _join(world: World) -> None:
 
 
 def _lose_one(world: World) -> None:
-    world.terminate(names=["ondemand-1"], force=True)
+    """One that the virtual cluster holds."""
+    lost = min(world.held("a").node_instances)
+    world.terminate(ids=[lost], force=True)
     _pass_minutes(world)
 
 
@@ -617,12 +646,18 @@ SCENARIOS = {
         _create_throttled,
         lambda world: _statuses(world) == [READY] * 3,
         timely=True,
+        passes=_throttled_no_more,
     ),
     "terminate, the last of a placement group": Scenario(
         _placed, _terminate, _terminate, lambda world: not world.ec2.snapshot()["groups"]
     ),
     "create, resumed": Scenario(
-        _ready(0), _create_unheard, _create, lambda world: _statuses(world) == [READY] * 3, timely=True
+        _ready(0),
+        _create_unheard,
+        _create,
+        lambda world: _statuses(world) == [READY] * 3,
+        timely=True,
+        passes=_hears_again,
     ),
     "create, never ready": Scenario(
         _ready(0, boot_seconds=1e9),
@@ -802,7 +837,6 @@ EFFECTS = {
     ("workflows", "start"),
     *(("compute", name) for name in ("launch", "terminate", "stop", "start", "restart")),
 }
-CRASHES = (Fault.CRASH_BEFORE, Fault.CRASH_AFTER)
 
 
 @pytest.mark.proves("a crash right after the launch: the same token again, the count exact")
@@ -811,11 +845,11 @@ CRASHES = (Fault.CRASH_BEFORE, Fault.CRASH_AFTER)
 def test_after_a_crash_anywhere_everything_comes_out_right(
     scenario: Scenario, after: Callable[[World], None], tally: Tally
 ) -> None:
-    assert _sweep(tally, scenario, CRASHES, after) == ""
+    assert _crash(tally, scenario, after) == ""
 
 
 def test_it_does_not_matter_which_operation_is_brought_back_first(tally: Tally) -> None:
-    assert _sweep(tally, SCENARIOS["create and terminate"], CRASHES, lost, newest_first=True) == ""
+    assert _crash(tally, SCENARIOS["create and terminate"], lost, newest_first=True) == ""
 
 
 @pytest.mark.proves("killed in the middle of a launch: adopted or ended, never pending for ever")
@@ -823,12 +857,12 @@ def test_it_does_not_matter_which_operation_is_brought_back_first(tally: Tally) 
 def test_after_a_crash_anywhere_and_hours_without_repair_nothing_is_broken(
     scenario: Scenario, tally: Tally
 ) -> None:
-    assert _sweep(tally, scenario, CRASHES, lost_for_long, expecting=not scenario.timely) == ""
+    assert _crash(tally, scenario, lost_for_long, expecting=not scenario.timely) == ""
 
 
 @EACH
 def test_after_a_throttled_call_everything_comes_out_right(scenario: Scenario, tally: Tally) -> None:
-    assert _sweep(tally, scenario, (Fault.THROTTLED,), retried) == ""
+    assert _throttle(tally, scenario) == ""
 
 
 @pytest.mark.parametrize(
@@ -845,13 +879,14 @@ def test_after_a_throttled_call_everything_comes_out_right(scenario: Scenario, t
 def test_what_is_refused_for_too_many_calls_has_not_been_done(
     change: Callable[[World, int], VirtualCluster],
 ) -> None:
+    prepared = _ready(12, most=14)()
+    before = prepared.claim("a", x4c8g=6)
     number = calls = 0
     while number <= calls:
         number += 1
-        world = _ready(12, most=14)()
-        before = world.claim("a", x4c8g=6)
+        world = prepared.copy()
         inside = world.repository
-        outside = Outside(Fault.THROTTLED, number)
+        outside = Throttling(number)
         outside.surround(world)
         try:
             change(world, before.revision)
@@ -867,9 +902,10 @@ def test_what_sleeps_for_hours_before_any_effect_and_goes_on_then_breaks_nothing
     scenario: Scenario, tally: Tally
 ) -> None:
     """All others go on meanwhile. Its clock is as theirs, ahead or behind. It may end in whatever way."""
+    prepared = scenario.prepare()
     broken = []
     for number in count(1):
-        world = scenario.prepare()
+        world = prepared.copy()
         actor = Actor(world, scenario.act, (0, 2 * LONG_SECONDS, -2 * LONG_SECONDS)[number % 3])
         for _ in range(number):
             _go_to_an_effect(actor)
@@ -880,6 +916,7 @@ def test_what_sleeps_for_hours_before_any_effect_and_goes_on_then_breaks_nothing
         lost_for_long(world)
         found = invariants.always(world)
         actor.finish()
+        scenario.passes(world)
         found += invariants.always(world)
         world.clock.advance(LONG_SECONDS)
         world.settle()
@@ -898,44 +935,63 @@ def _go_to_an_effect(actor: Actor) -> None:
         is_first = False
 
 
-def _sweep(
+def _crash(
     tally: Tally,
     scenario: Scenario,
-    faults: Collection[Fault],
     after: Callable[[World], None],
     *,
     expecting: bool = True,
     newest_first: bool = False,
 ) -> str:
-    """Where the fault was, and what is wrong in the end; for each place where something is."""
+    """Where the crash was, and what is wrong in the end; for each place where something is."""
+    world = scenario.prepare()
+    crashes = Crashes(world, newest_first=newest_first)
+    crashes.surround(world)
+    scenario.act(world)
+    assert crashes.left
     broken = []
-    for fault in faults:
-        for number in range(1, _calls(scenario, fault) + 1):
-            tally.tried += 1
-            world = scenario.prepare()
-            outside = Outside(fault, number, newest_first=newest_first)
-            outside.surround(world)
-            with suppress(Crash, PaddockError):
-                scenario.act(world)
-            outside.fault_at = 0
-            found = invariants.always(world)
-            after(world)
-            found += invariants.at_rest(world)
-            scenario.again(world)
-            world.settle()
-            found += invariants.at_rest(world)
-            if expecting and not scenario.expect(world):
-                found.append(f"there are nodes {_statuses(world)}, and {len(world.alive())} instances")
-            if found:
-                broken.append(f"{fault.value} call {number}: {'; '.join(dict.fromkeys(found))}")
+    for where, left in crashes.left:
+        tally.tried += 1
+        Outside(newest_first=newest_first).surround(left)
+        found = _outcome(scenario, left, after, expecting=expecting)
+        if found:
+            broken.append(f"{where}: {found}")
     tally.violations += len(broken)
     return "\n".join(broken)
 
 
-def _calls(scenario: Scenario, fault: Fault) -> int:
-    outside = Outside(fault)
-    world = scenario.prepare()
-    outside.surround(world)
-    scenario.act(world)
-    assert outside.calls
-    return outside.calls
+def _throttle(tally: Tally, scenario: Scenario) -> str:
+    """Like ``_crash``, for calls that are throttled."""
+    prepared = scenario.prepare()
+    broken = []
+    for number in count(1):
+        world = prepared.copy()
+        throttling = Throttling(number)
+        throttling.surround(world)
+        with suppress(PaddockError):
+            scenario.act(world)
+        if throttling.calls < number:
+            break
+        tally.tried += 1
+        throttling.fault_at = 0
+        found = _outcome(scenario, world, retried)
+        if found:
+            broken.append(f"throttled at call {number}: {found}")
+    tally.violations += len(broken)
+    return "\n".join(broken)
+
+
+def _outcome(
+    scenario: Scenario, world: World, after: Callable[[World], None], *, expecting: bool = True
+) -> str:
+    """What is wrong once ``after`` and the client that asks again have gone by."""
+    scenario.passes(world)
+    found = invariants.always(world)
+    after(world)
+    found += invariants.at_rest(world)
+    scenario.again(world)
+    world.settle()
+    found += invariants.at_rest(world)
+    if expecting and not scenario.expect(world):
+        found.append(f"there are nodes {_statuses(world)}, and {len(world.alive())} instances")
+    return "; ".join(dict.fromkeys(found))
