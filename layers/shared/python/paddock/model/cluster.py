@@ -11,8 +11,8 @@ from paddock.model.definition import ClusterDefinition  # noqa: TC001 - read at 
 class Cluster:
     """A cluster; ``revision`` changes with each write of the definition, and with nothing else.
 
-    ``uid`` tells it from others of its name, before and after it.
-    ``zones`` are those of its subnets, by subnet, as the cloud told when the definition was written.
+    ``uid`` distinguishes it from other clusters of its name, before and after it.
+    ``zones`` has each subnet's availability zone, as the cloud reported when the definition was written.
     """
 
     name: str

@@ -13,7 +13,7 @@ from secrets import randbits
 from typing import NewType
 from uuid import UUID, uuid5
 
-# Ids are strings that look alike. These types keep one from being passed for another.
+# Ids are strings that look alike. These types keep a node's id from being passed for an operation's.
 InstanceId = NewType("InstanceId", str)
 NodeId = NewType("NodeId", str)
 OperationId = NewType("OperationId", str)
@@ -36,7 +36,7 @@ def new_operation_id(now_ns: int) -> OperationId:
 
 
 def new_uid() -> str:
-    """What tells apart those who bear one name after each other; as Kubernetes has it."""
+    """A fresh uid: it distinguishes clusters that bear the same name after each other, as in Kubernetes."""
     return f"{randbits(_UID_BITS):016x}"
 
 
@@ -61,7 +61,7 @@ def node_index(node_id: NodeId) -> int:
 
 
 def is_id(text: str) -> bool:
-    """Whether this can be an id at all; anything else need not be looked up."""
+    """Whether this can be an id at all; other texts need not be looked up."""
     return _ID.fullmatch(text) is not None
 
 

@@ -29,8 +29,8 @@ class Instance:
     """One instance as the cloud describes it. Addresses are empty until the cloud has given them.
 
     ``launched_at`` is in ns since the epoch. ``cluster``, ``operation_id`` and ``batch`` (the client token of
-    the launch) are what it was launched for, and empty where this deployment did not launch it. ``node_id``
-    and ``name`` are what ``tag`` gave it.
+    the launch) come from its launch, and are empty if this deployment did not launch it. ``node_id`` and
+    ``name`` were given by ``tag``.
     """
 
     id: InstanceId

@@ -1,8 +1,9 @@
 """How many nodes a bucket may hold, holds, and can still take. Every limit is here, and only here.
 
-A limit is a capacity in nodes or in vCPU, and what is used of it. A bucket's maximum is the least of what its
-limits allow when nothing is used; what is available is the least of what each has left.
-Beside the limits stands what the cloud refused lately.
+A limit is a capacity in nodes or in vCPU, and its use. A bucket's maximum is the least that its limits allow
+when nothing is used; its available count is the least that they have left. For example, if the bucket allows
+10 nodes and the cluster 6, of which 4 are active, the maximum is 6 and the available count 2.
+Beside the limits stand the cloud's recent refusals.
 """
 
 from __future__ import annotations
@@ -99,20 +100,20 @@ def count_bucket(
 
 
 def together(quotas: Iterable[Quota], per_node: int) -> Limit:
-    """What different quotas allow in sum; one that is exceeded takes nothing from the others."""
+    """The sum that different quotas allow; a quota that is exceeded takes nothing from the others."""
     each = {quota.id: quota for quota in quotas}.values()
     used = sum(min(quota.used, quota.capacity) for quota in each)
     return Limit(sum(quota.capacity for quota in each), used, per_node)
 
 
 def is_throttled(ledger: Ledger, array: NodeArray, bucket_id: str, now: int) -> bool:
-    """Whether the bucket offers nothing now since the cloud refused it, as its node array wants it."""
+    """Whether the bucket offers nothing now, since the cloud refused it and its node array throttles."""
     since = ledger.since_capacity_failure(bucket_id, now)
     return array.throttle_capacity and since is not None and since < THROTTLE_NS
 
 
 def is_avoided(ledger: Ledger, array: NodeArray, bucket_id: str, now: int) -> bool:
-    """Whether other buckets should be preferred to this one for now."""
+    """Whether other buckets should be preferred to this bucket for now."""
     since = ledger.since_capacity_failure(bucket_id, now)
     return is_throttled(ledger, array, bucket_id, now) or (since is not None and since < AVOIDANCE_NS)
 
@@ -134,7 +135,7 @@ def other_bucket_with(
 
 
 def use_of(cluster: str, ledger: Ledger, arrays: tuple[NodeArray, ...]) -> Use:
-    """What is active in all buckets of these node arrays together."""
+    """The active nodes and vCPU of all buckets of these node arrays together."""
     return _sum(_in_use(cluster, ledger, arrays))
 
 
@@ -143,7 +144,7 @@ def _in_use(
 ) -> list[tuple[NodeArray, Bucket, int]]:
     """The buckets of these node arrays that are in use, with their active nodes.
 
-    A create counts each bucket for each of its sets, so this does not dwell on the many that are not.
+    A create counts each bucket for each of its sets, so unused buckets are skipped here.
     """
     return [
         (array, bucket, use.active)
@@ -190,13 +191,13 @@ def _quota(
     own = bucket.quota_core_count
     code = quota_code(bucket.instance_type, spot=array.interruptible)
     if own is None and code is not None and code in quotas:
-        # Who has a number of its own is not held by the account's, but uses it up all the same.
+        # A bucket with a number of its own is not limited by the account's quota, but still uses it up.
         used = sum(
             active * used_bucket.cores
             for used_array, used_bucket, active in in_use
             if quota_code(used_bucket.instance_type, spot=used_array.interruptible) == code
         )
         return Quota(quotas[code], used, bucket.cores, code)
-    # Neighbours of its size never eat into this one.
+    # Other buckets of the same machine type do not use up this quota.
     capacity = MAX_NODES * bucket.cores if own is None else own
     return Quota(capacity, in_bucket * bucket.cores, bucket.cores, key)

@@ -69,8 +69,8 @@ class Node:
     """One node. Times are in ns since the epoch, 0 for never.
 
     ``uses_limits`` says whether it uses up limits: until its instance is gone, or was never launched.
-    ``virtual_cluster`` is a claim of the one with that name and uid, made or given up at
-    ``claim_changed_at``; the virtual cluster's own record is the truth about who holds the node.
+    ``virtual_cluster`` is a claim of the virtual cluster with that name and uid, made or given up at
+    ``claim_changed_at``; the virtual cluster's own record is the truth about which nodes it holds.
     ``unseen_since`` is when the cloud first failed to show its instance, in a row. A ``fixed`` node stays as
     Off when its instance has ended. ``replaced_instance_id`` is an instance that must end before another is
     launched. ``managing_operation_id`` is the last operation that took hold of the node, begun at

@@ -1,7 +1,7 @@
-"""Where an operation wants a node to be, and whether it is there, on its way, or somebody else's by now.
+"""An operation's goal for a node, and whether the node is there, on its way, or taken by a later operation.
 
-Several operations may be about one node at a time. The last one to take hold of it decides where it shall
-be: earlier ones that want the same wait with it, and those that want something else are done with the node.
+Several operations may act on one node at a time. The last operation to take hold of the node decides its
+goal: earlier operations with the same goal wait with it, and those with another goal are done with the node.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def goal_of(node: Node, operation: Operation) -> TargetState:
 def is_at_goal(node: Node, operation: Operation) -> bool:
     """Whether the node, which exists, is where the operation wants it.
 
-    One that is to end is there once it is Off; otherwise it is there when its record is gone. What a restart
-    or reimage does, no other operation does in its stead.
+    A node that is to end is there once it is Off; otherwise it is there when its record is gone. No other
+    operation restarts or reimages a node in an operation's stead.
     """
     match goal_of(node, operation):
         case TargetState.STARTED:
@@ -58,9 +58,10 @@ def is_overtaken(node: Node, operation: Operation) -> bool:
 
 
 def is_led_elsewhere(node: Node, operation: Operation) -> bool:
-    """Whether a later operation wants the node to be where this one does not.
+    """Whether a later operation has another goal for the node than this operation.
 
-    What this one was ending comes back as Off alone, if it is fixed: any other node it never took hold of.
+    Of the nodes that this operation was ending, only a fixed node comes back, as Off: it never took hold of
+    any other node that exists.
     """
     goal = goal_of(node, operation)
     may_come_back = goal is not TargetState.TERMINATED or node.fixed
@@ -86,7 +87,7 @@ def is_untouched(node: Node, operation: Operation) -> bool:
 
 
 def leader_of(node: Node, operation: Operation) -> OperationId:
-    """The operation that led a node away from where this one wants it; others may hold it since."""
+    """The id of the operation that led a node away from this operation's goal; others may hold it since."""
     has_come_back = node.is_wanted or goal_of(node, operation) is TargetState.TERMINATED
     return node.launching_operation_id if has_come_back else node.managing_operation_id
 
@@ -102,9 +103,9 @@ def is_unlaunched_by(node: Node, operation: Operation) -> bool:
 
 
 def may_use_instance(node: Node, operation: Operation) -> bool:
-    """Whether this operation is still the one to use the node's instance.
+    """Whether this operation may still use the node's instance.
 
-    A Ready node is rebooted whatever has taken hold of it since: no other operation does it in its stead.
+    A Ready node is rebooted whichever operation has taken hold of it since: no other operation reboots it.
     """
     if operation.action is Action.RESTART:
         return node.is_ready

@@ -1,7 +1,7 @@
-"""A node's life: its states, what may be said of it in them, and how it changes from one to another.
+"""A node's life: its states, the predicates on them, and the changes from state to state.
 
-All of this is about the node alone. What is said of it with its instance is in ``node_observation``, with an
-operation in ``node_goals``, and what the actions make of it in ``node_actions``.
+All of this is about the node alone. A node with its instance is in ``node_observation``, with an operation in
+``node_goals``, and the effect of each action in ``node_actions``.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ TARGETS: Mapping[NodeStatus, AbstractSet[TargetState]] = {
 
 
 def wrong_transition(was: Node | None, becomes: Node | None) -> str:
-    """Why a node may not become so, or nothing where it may; ``None`` is no record.
+    """Why a node may not change so; empty if it may. ``None`` is no record.
 
-    A node may always stay as it is. For example, one that is Off cannot be Ready before it was Acquiring.
+    A node may always stay as it is. For example, a node that is Off cannot be Ready before it was Acquiring.
     """
     before = was.status if was is not None else None
     if becomes is None:
@@ -89,7 +89,7 @@ def has_failed(node: Node) -> bool:
 def may_own_instances(node: Node) -> bool:
     """Whether the node has a right to its instances.
 
-    One that was given up, since its instance stayed out of sight, must not keep that alive later.
+    A node that was given up, since its instance stayed out of sight, must not keep the instance alive later.
     """
     return node.status is not NodeStatus.FAILED or is_ending(node)
 
@@ -109,7 +109,7 @@ def is_launched_alike(node: Node, other: Node) -> bool:
 
 
 def awaits_replacement(node: Node) -> bool:
-    """Whether the node gets another instance, as soon as the one that it had has ended."""
+    """Whether the node gets another instance, as soon as its old instance has ended."""
     return node.is_wanted and bool(node.replaced_instance_id)
 
 
@@ -139,7 +139,7 @@ def has_first_launch(node: Node) -> bool:
 
 
 def is_forgettable(node: Node) -> bool:
-    """Whether the node was launched for a virtual cluster, has failed, and nobody has started it again."""
+    """Whether the node was launched for a virtual cluster, has failed, and was not started again."""
     return node.provisioned and has_failed(node) and node.is_wanted and has_first_launch(node)
 
 
@@ -166,7 +166,7 @@ def claimed_for(node: Node, virtual_cluster: str, uid: str, now: int) -> Node:
 
 
 def unclaimed(node: Node, now: int) -> Node:
-    """The node free again, after a claim that nobody confirmed."""
+    """The node free again, after a claim that no virtual cluster confirmed."""
     return claimed_for(node, "", "", now)
 
 
@@ -272,9 +272,9 @@ def stopped(node: Node, reason: str) -> Node:
 
 
 def given_up(node: Node, reason: str) -> Node:
-    """The node whose instance would not end or stop; the very same where it was given up before.
+    """The node whose instance would not end or stop; the very same node if it was given up before.
 
-    One that was to end is Failed until its instance has ended; one that was to stop goes on running.
+    A node that was to end is Failed until its instance has ended; a node that was to stop goes on running.
     """
     if is_terminating(node) and node.status is not NodeStatus.FAILED:
         return failing(node, reason)

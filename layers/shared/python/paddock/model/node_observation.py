@@ -1,4 +1,4 @@
-"""What an instance says about its node: from what is seen, and when, to what the node is or becomes.
+"""From an instance, as seen at a time, to its node: predicates on both, and the node after the look.
 
 ``seen`` are the instances that the cloud shows, by id; an instance that is not among them was not seen.
 """
@@ -38,7 +38,7 @@ _RUNS = frozenset({InstanceState.PENDING, InstanceState.RUNNING})
 
 
 def instance_of(node: Node, seen: Mapping[InstanceId, Instance]) -> Instance | None:
-    """What the cloud showed of the node's instance, or of the one to be replaced where it has no other."""
+    """The node's instance as the cloud showed it; the instance to be replaced, if it has no other."""
     return seen.get(node.instance_id or node.replaced_instance_id)
 
 
@@ -78,7 +78,7 @@ def is_watched(node: Node, ended: Collection[OperationId]) -> bool:
 
 
 def is_stranded(node: Node, ended: Collection[OperationId]) -> bool:
-    """Whether the node waits for an instance that nothing launches any more."""
+    """Whether the node waits for an instance that no operation launches any more."""
     return node.is_starting and not node.instance_ids and node.launching_operation_id in ended
 
 
@@ -151,10 +151,10 @@ def noticed(
 ) -> Node | None:
     """A node after the reconciler's look at its instances; ``None`` where it was to end, and has ended.
 
-    The very same where nothing is new. One whose instance has ended, or was not seen for long, has Failed,
-    and so has one that nothing launches any more, since its launcher is among the ``ended``. One whose
-    instance is about to end has Failed too, and uses up its limits until that is gone. One whose instance was
-    stopped is Deallocated, and shall be: nobody brings it back but a start.
+    The very same node if nothing is new. A node whose instance has ended, or was not seen for long, has
+    Failed, and so has a node that no operation launches any more, since its launching operation is among the
+    ``ended``. A node whose instance is about to end has Failed too, and uses up its limits until the instance
+    is gone. A node whose instance was stopped is Deallocated, and shall be: only a start brings it back.
     """
     if is_stranded(node, ended):
         return failed(node, "the operation that should have launched it has ended")

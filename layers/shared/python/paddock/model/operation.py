@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from collections.abc import Set as AbstractSet
 
-# What an operation is given beside the time that EC2's rates take for its instances.
+# The time that an operation gets beside the time that EC2's rates take for its instances.
 DEADLINE_NS = 30 * 60 * SECOND_NS
 # Reasons are kept with the operation, for so many nodes: they must fit into one record.
 MAX_ERRORS = 1_000
@@ -40,7 +40,7 @@ class Action(StrEnum):
     REMOVE = "remove"
 
 
-# What these want is nodes with running instances; what those want is instances that have ended or stopped.
+# The former want nodes with running instances; the latter want instances that have ended or stopped.
 LAUNCHING = frozenset({Action.CREATE, Action.START, Action.REIMAGE})
 ENDING = frozenset({Action.TERMINATE, Action.SHUTDOWN, Action.DEALLOCATE, Action.REMOVE})
 
@@ -76,7 +76,7 @@ class OperationState(StrEnum):
     FAILED = "Failed"
 
 
-# The states that may follow each state; ``None`` is an operation that is not on record. What has ended stays.
+# The states that may follow each state; ``None`` is an operation that is not on record. Ended states stay.
 TRANSITIONS: Mapping[OperationState | None, AbstractSet[OperationState]] = {
     None: {OperationState.RUNNING, OperationState.SUCCEEDED, OperationState.FAILED},
     OperationState.RUNNING: {
@@ -88,9 +88,9 @@ TRANSITIONS: Mapping[OperationState | None, AbstractSet[OperationState]] = {
 
 
 def wrong_transition(was: Operation | None, becomes: Operation | None) -> str:
-    """Why an operation may not become so, or nothing where it may; ``None`` is no record.
+    """Why an operation may not change so; empty if it may. ``None`` is no record.
 
-    An operation may always stay as it is. Only DynamoDB removes one, when it expires.
+    An operation may always stay as it is. Only DynamoDB removes an operation, when it expires.
     """
     before = was.state if was is not None else None
     if becomes is None:
@@ -105,7 +105,7 @@ class NodeGroup:
     """Nodes of one create that differ in id and name only. Their indexes follow each other from ``first``.
 
     ``may_fall_back``: whether they may go to other buckets of their node array when theirs has no capacity.
-    ``virtual_cluster`` is the one that they are launched for, with its ``uid``.
+    They are launched for ``virtual_cluster``, the one with this ``uid``.
     """
 
     spec: LaunchSpec
@@ -135,7 +135,7 @@ class LaunchBatch:
     The nodes are the operation's, from its ``first`` (counted from 1) on, and the i-th of the launched
     instances is the i-th node's, whatever has happened to other nodes since. The call is not made before
     ``not_before`` (ns): then it is the batch's turn in EC2's token bucket.
-    It asks in the one of its specification's ``places_of`` that ``place`` counts.
+    The call is made in the place number ``place`` of its specification's ``places_of``.
     """
 
     number: int
@@ -161,7 +161,7 @@ class Operation:
     virtual cluster that does not, and ``EVERY_VIRTUAL_CLUSTER`` says that none does. ``recorded``: every node
     of a create has been written down. It is set once, and before that none of them is removed; so a record
     that is not there afterwards was removed, and nobody may write it again. ``not_before``: until then it
-    leaves instances alone. ``awaited`` are operations that launched nodes of this one when it began.
+    leaves instances alone. ``awaited`` are operations that were launching its nodes when it began.
     ``firsts`` are the first nodes of its batches, counted from 1. ``launched_to``: none of so many of its
     nodes is still to be launched. ``resolved_to``: so many nodes of a create it has seen to the end of their
     launch. ``throttled``: EC2 launched nothing of its last batch, for its rate was exceeded. ``attempt``
@@ -212,7 +212,7 @@ class Operation:
         return [NodeId(name) for name in sorted(NameSet.from_document(self.node_ids))]
 
     def client_token(self, batch_number: int) -> str:
-        """What EC2 knows a batch's launch by; the same again launches nothing."""
+        """The ClientToken of a batch's launch; a second call with the same token launches nothing."""
         return f"{self.id}-{batch_number}"
 
     def first_of(self, client_token: str) -> int | None:
@@ -290,7 +290,7 @@ class Operation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsedRequestId:
-    """That a caller's request id was used in a cluster, and for what."""
+    """The record that a caller's request id was used in a cluster, and the operation that it started."""
 
     request_id: str
     cluster: str

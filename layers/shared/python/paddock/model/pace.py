@@ -1,7 +1,7 @@
 """EC2's token buckets, as far as they count instances: how many a call may touch now, and when more.
 
 EC2 gives each account and Region a bucket for each action. Launching and starting begin with 1,000 instances
-and get 2 more a second, stopping and terminating 1,000 and 20. Who asks for more gets nothing.
+and get 2 more a second, stopping and terminating 1,000 and 20. A call for more instances gets nothing.
 
 A bucket is kept as one time: that at which it will be full. A call for n instances puts it off by what n take
 to come back, and may be made as soon as the bucket holds so many. Example: of an idle account 1,000 are
@@ -43,7 +43,7 @@ class Rate:
         return max(1, min(self.burst // 2, round(_PORTION_SECONDS * self.per_second)))
 
     def nanoseconds(self, count: int) -> int:
-        """What so many instances take to come back."""
+        """The ns that so many instances take to come back."""
         return round(count * _SECOND_NS / self.per_second)
 
     def seconds_for(self, count: int) -> float:

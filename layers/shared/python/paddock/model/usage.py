@@ -1,4 +1,4 @@
-"""What nodes have used of machines: the intervals on record, and their sums over slots of time.
+"""The machine time that nodes have used: the intervals on record, and their sums over slots of time.
 
 Everything is counted in whole nanoseconds, so that the sums of any two granularities are exactly the same.
 """
@@ -26,10 +26,10 @@ USAGE_RETENTION_NS = 400 * DAY_NS
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageInterval:
-    """That a node used a machine from ``start`` until ``end``, in ns since the epoch.
+    """The record that a node used a machine from ``start`` until ``end``, in ns since the epoch.
 
-    It holds what the machine was and cost then, so that no later change of the definition changes the past.
-    ``cores`` are vCPU; ``price_per_hour`` is that of the whole machine, ``None`` where none was given.
+    It holds the machine's type and price of that time, so that no later change of the definition changes the
+    past. ``cores`` are vCPU; ``price_per_hour`` is for the whole machine, ``None`` if no price was given.
     """
 
     cluster: str
@@ -47,7 +47,7 @@ class UsageInterval:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """What usage of one price and kind is summed up under."""
+    """The kind and price of machine under which usage is summed up."""
 
     node_array: str
     machine_type: str
@@ -70,8 +70,8 @@ class NodeUse:
 class Slot:
     """The use from ``start`` (inclusive) until ``end`` (exclusive), both in ns since the epoch.
 
-    ``machines`` has the ns for which machines were used, those of all nodes added; ``nodes`` has the same by
-    node. Neither has what was not used.
+    ``machines`` has the ns for which machines were used, summed over all nodes; ``nodes`` has the same by
+    node. Neither lists machines that were not used.
     """
 
     start: int
@@ -81,9 +81,9 @@ class Slot:
 
 
 def interval_until(node: Node, end: int) -> UsageInterval | None:
-    """The interval for which a node has used its machine if that ends now; ``None`` if it uses none.
+    """The interval for which a node has used its machine if the use ends now; ``None`` if it uses none.
 
-    A node uses its machine from the launch until the instance is gone; one that is gone counts no more.
+    A node uses its machine from the launch until the instance is gone.
     """
     if not node.launched_at or not node.uses_limits or not has_machine(node):
         return None
@@ -104,8 +104,8 @@ def interval_until(node: Node, end: int) -> UsageInterval | None:
 def sum_by_machine(intervals: Iterable[UsageInterval], edges: Sequence[int]) -> list[Slot]:
     """One slot between any two neighbouring ``edges``, with what was used in it; ``nodes`` stay empty.
 
-    Edges ascend; what lies outside of them is left out. It takes time by intervals and by slots, not by their
-    product, so thousands of nodes that ran for all of a month are summed up by the hour at once.
+    Edges ascend; use outside of them is left out. The time it takes grows with intervals plus slots, not with
+    their product, so thousands of nodes that ran for all of a month are summed up by the hour at once.
     """
     series: defaultdict[Machine, _Series] = defaultdict(lambda: _Series(edges))
     for interval in intervals:
@@ -140,7 +140,7 @@ def core_hours(machines: Mapping[Machine, int]) -> float:
 
 
 def cost(machines: Mapping[Machine, int]) -> float | None:
-    """What the use cost; ``None`` where a price is missing, since a sum without it would be too low."""
+    """The cost of the use; ``None`` if a price is missing, since a sum without it would be too low."""
     total = 0.0
     for machine, used in machines.items():
         if machine.price_per_hour is None:
@@ -150,7 +150,7 @@ def cost(machines: Mapping[Machine, int]) -> float | None:
 
 
 class _Series:
-    """Ns used in each slot. An interval counts as all of each slot that it touches, less what is too much."""
+    """Ns used in each slot. An interval counts as all of each slot that it touches, less the surplus."""
 
     def __init__(self, edges: Sequence[int]) -> None:
         self._edges = edges

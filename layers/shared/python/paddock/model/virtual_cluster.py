@@ -29,7 +29,7 @@ class AllocationMode(StrEnum):
 
 
 class ConditionReason(StrEnum):
-    """Why a virtual cluster has all that it asks for, or has not."""
+    """Why a virtual cluster has all nodes that it asks for, or lacks some."""
 
     SATISFIED = "Satisfied"
     LAUNCHING = "Launching"
@@ -70,19 +70,20 @@ class NodeInstance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VirtualCluster:
-    """What was asked for (``replica_sets``, node type to count) and what is assigned, by node id.
+    """The nodes asked for (``replica_sets``, node type to count), and the nodes assigned, by node id.
 
     ``pending`` are the nodes that are being launched for it, by node type, as ``NameSet`` documents; they are
     assigned once they are Ready, and ``operation_id`` launches the last of them. ``provision`` says whether
-    what is missing may be launched; it is launched again, ``attempts`` times by now, not before ``retry_at``
-    (ns). This record alone says who is assigned: every node in ``node_instances`` is Ready, and names this
-    virtual cluster as its holder. A deleted one stays as a tombstone until ``expires_at`` (ns).
+    missing nodes may be launched; launches were tried ``attempts`` times by now, and the next does not begin
+    before ``retry_at`` (ns). This record alone says which nodes are assigned: every node in
+    ``node_instances`` is Ready, and names this virtual cluster as its holder. A deleted virtual cluster stays
+    as a tombstone until ``expires_at`` (ns).
 
-    ``cluster_uid`` is that of the cluster in which a client last wrote it: it gets nothing of one that bears
-    the name later.
-    ``uid`` tells it from others of its id, before and after it; a tombstone has the one of its successor. A
-    ``reserved`` tombstone is of an id that was never used: a writer that claims nodes before it commits has
-    made it, so that its commit is based on a record which others can change.
+    ``cluster_uid`` is the uid of the cluster in which a client last wrote it: it gets no nodes of a later
+    cluster of that name.
+    ``uid`` distinguishes it from other virtual clusters of its id, before and after it; a tombstone has the
+    uid of its successor. A ``reserved`` tombstone is of an id that was never used: a writer that claims nodes
+    before it commits has made it, so that its commit is based on a record which other writers can change.
     """
 
     id: str
@@ -116,11 +117,11 @@ class VirtualCluster:
 
     @property
     def claim(self) -> str:
-        """What its nodes bear: its uid, or its id where it was written before virtual clusters had one."""
+        """The mark that its nodes bear: its uid, or its id if it was written before it could have a uid."""
         return self.uid or self.id
 
     def is_claimant_of(self, node: Node) -> bool:
-        """Whether the node bears its claim, and not that of another of the same id."""
+        """Whether the node bears its claim, and not that of another virtual cluster of the same id."""
         return (node.virtual_cluster, node.virtual_cluster_uid) == (self.id, self.uid)
 
     def may_take(self, node: Node) -> bool:
@@ -139,7 +140,7 @@ class VirtualCluster:
 
     @property
     def is_unsatisfied(self) -> bool:
-        """Whether it wants more than it has."""
+        """Whether it wants more nodes than are assigned."""
         return not self.deleted and bool(self.unassigned())
 
     def with_nodes(self, nodes: Iterable[Node]) -> VirtualCluster:
@@ -163,7 +164,10 @@ class VirtualCluster:
         return replace(self, node_instances=left).with_pending(pending)
 
     def within_desired(self) -> VirtualCluster:
-        """Without what exceeds the wish: nodes that are being launched go first, then the youngest."""
+        """Without surplus nodes: nodes that are being launched go first, then the youngest.
+
+        It has nodes 1 to 4, of which 4 is being launched, and two are desired: 1 and 2 stay.
+        """
         excess: list[NodeId] = []
         pending = self.pending_ids()
         for name in {*pending, *(instance.template_id for instance in self.node_instances.values())}:
@@ -178,10 +182,10 @@ class VirtualCluster:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VirtualClusterChange:
-    """One change of a virtual cluster: from which revision to which, when (ns), by whom, and what.
+    """One change of a virtual cluster: its previous and new revision, time (ns), writer and action.
 
     ``by`` is a user's name, or empty for Paddock itself. ``nodes`` are assigned after it, ``added`` and
-    ``removed`` by it. ``replica_sets`` is the wish as of then.
+    ``removed`` by it. ``replica_sets`` are the nodes that were desired then.
     """
 
     virtual_cluster: str
@@ -198,7 +202,7 @@ class VirtualClusterChange:
 
 
 def tombstone(virtual_cluster_id: str, cluster: str, now: int) -> VirtualCluster:
-    """What is left of a virtual cluster for a while, so that its revision is not used again."""
+    """The record that remembers a deleted virtual cluster's revision, so that it is not used again."""
     return VirtualCluster(
         id=virtual_cluster_id,
         cluster=cluster,

@@ -1,4 +1,4 @@
-"""Reading what a request names, or telling that it is not there."""
+"""Reading the records that a request names; a missing record is reported as ``NotFound``."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def require_operation(read: Reads, operation_id: OperationId) -> Operation:
 
 
 def running_among(read: Reads, operation_ids: Iterable[OperationId]) -> dict[OperationId, Operation]:
-    """Those of these operations that run, by id; one that is forgotten has ended."""
+    """The operations that still run, by id; an operation without a record has ended."""
     found = {operation_id: read.operation(operation_id) for operation_id in set(operation_ids)}
     return {
         operation_id: operation

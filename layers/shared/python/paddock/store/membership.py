@@ -1,8 +1,8 @@
-"""Who is in a virtual cluster, when nodes can serve no longer.
+"""Taking nodes that can serve no longer out of their virtual clusters.
 
-A virtual cluster's record never names a node that is not Ready, or on its way to its end: the write that
-makes it so also takes the node out of there. Where the record does not name the node (yet), it gets a new
-revision all the same, so that whoever is just about to name it looks again.
+A virtual cluster's record never names a node that is not Ready, or that is on its way to its end: the write
+that ends the node's service also takes the node out of the record. If the record does not name the node
+(yet), it gets a new revision all the same, so that a writer that is about to name the node reads again.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 
 def with_departures(read: Reads, writes: Sequence[Write], now: int) -> list[Write]:
-    """The same writes, in which nodes that serve no longer give up their claims, and all that goes with them.
+    """The same writes, in which nodes that serve no longer lose their claims, and those of virtual clusters.
 
-    There may be two more for each virtual cluster that nodes leave.
+    Each virtual cluster that loses nodes adds up to two writes: its record and its history.
     """
     changed = [_released(write) for write in writes]
     leaving: dict[str, list[Node]] = {}
@@ -45,7 +45,7 @@ def with_departures(read: Reads, writes: Sequence[Write], now: int) -> list[Writ
 
 
 def _gives_up(write: Write) -> bool:
-    """Whether the write ends a node's use for its virtual cluster; one on its way to be Ready is of use."""
+    """Whether the write ends a node's use for its virtual cluster; a node on its way to Ready is of use."""
     before = write.was
     if not isinstance(before, Node) or not before.virtual_cluster:
         return False
@@ -67,7 +67,10 @@ def _released(write: Write) -> Write:
 
 
 def _left(stored: VirtualCluster | None, nodes: Sequence[Node], reason: str, now: int) -> list[Put]:
-    """What takes them out of the record of the one that claimed them; no other can confirm these claims."""
+    """The writes that take the nodes out of the virtual cluster whose claim they bear.
+
+    No other virtual cluster can confirm these claims.
+    """
     nodes = [node for node in nodes if stored is not None and stored.is_claimant_of(node)]
     if stored is None or not nodes:
         return []

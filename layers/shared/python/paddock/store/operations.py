@@ -1,8 +1,9 @@
 """Putting operations on record, once for each request id, and the nodes of creates, once for each node.
 
-A create's nodes are written after it, by its request, by the workflow's first task, or by whoever is about to
-remove one of them. Each of these writes is on condition that the operation runs and is not ``recorded``. So
-however long a writer sleeps, it never brings back a node that was removed: that is done after ``recorded``.
+A create's nodes are written after it, by its request, by the workflow's first task, or by a process that is
+about to remove a node of it. Each of these writes is on condition that the operation runs and is not
+``recorded``. So however long a writer sleeps, it never brings back a removed node: nodes are removed only
+after ``recorded`` is set.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def require_new_request(
 
     Refuses a request id that was used before in the cluster itself, naming the operation that it started.
     """
-    # In this order: what is read of another cluster is then of a former one, and not of the next.
+    # In this order: a request id of another cluster is then one of a former cluster, and not of the next.
     earlier = read.request(cluster_name, request_id) if request_id else None
     cluster = require_cluster(read, cluster_name)
     if earlier is not None and earlier.cluster_uid == cluster.uid:
@@ -71,7 +72,7 @@ def record_nodes(store: Store, operation: Operation, may_go_on: Callable[[], boo
 def record_missing_nodes(store: Store, operation: Operation) -> Sequence[Node]:
     """Write the node records that a create's request did not live to write.
 
-    Answers its nodes where it had to read all, and none was missing.
+    Returns all nodes if it had to read them and none was missing, else nothing.
     """
     if not operation.may_lack_records:
         return ()
@@ -94,9 +95,9 @@ def record_missing_nodes(store: Store, operation: Operation) -> Sequence[Node]:
 
 
 def require_recorded(store: Store, nodes: Iterable[Node]) -> None:
-    """See to it that all nodes of the creates that made these are on record: so these may be removed.
+    """Put all nodes of the creates that made these nodes on record, so that these may be removed.
 
-    What has the instance that its create launched need not be looked up: that comes after.
+    The create of a node that still has its first instance is not looked up: it recorded its nodes before.
     """
     unsure = {node.created_by for node in nodes if not (has_first_launch(node) and node.instance_ids)}
     for operation_id in sorted(unsure):

@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 def write_verdicts(
     store: Store, cluster: str, nodes: Sequence[Node], judge: Callable[[Node], Node | None]
 ) -> dict[NodeId, Node | None]:
-    """Write down what ``judge`` makes of these nodes of a cluster; returns that by node.
+    """Write the verdict of ``judge`` on each of these nodes of a cluster; returns the verdicts by node id.
 
-    ``judge`` returns the very same node where nothing is new, and ``None`` for a node that is to be removed,
+    ``judge`` returns the very same node if nothing is new, and ``None`` for a node that is to be removed,
     since its instances are gone. A fixed node is not removed, but stays as Off.
 
-    What is about the node alone is written as it was judged. A node that has changed since is left, and
-    returned as it was. All else is written with the ledger, some nodes at a time: limits that are given back,
-    usage that ends, and nodes that leave their virtual clusters. Such nodes are read and judged again, and
-    left alone where the second verdict is another one, or the node has other instances by then.
+    A change of the node alone is written as it was judged; a node that has changed since is left, and
+    returned as it was. All other changes are written with the ledger, some nodes at a time: limits that are
+    given back, usage that ends, and nodes that leave their virtual clusters. Such nodes are read and judged
+    again, and left alone if the second verdict is another one, or the node has other instances by then.
     """
     verdicts = {node.id: _becomes(node, judge) for node in nodes}
     alone: list[Write] = []
@@ -90,7 +90,7 @@ def _ends_use(node: Node, after: Node | None) -> bool:
 
 
 def never_launched(read: Reads, nodes: Sequence[Node]) -> list[Node]:
-    """Those of these nodes without instance that will get none: their launcher has passed them or ended."""
+    """The nodes that will get no instance: their launching operation has passed them, or has ended."""
     running = running_among(read, (node.launching_operation_id for node in nodes))
     places = {
         (operation.id, node_id): place
@@ -106,7 +106,7 @@ def never_launched(read: Reads, nodes: Sequence[Node]) -> list[Node]:
 
 
 def forget_failed(store: Store, cluster: str, ids: Collection[NodeId]) -> None:
-    """Remove those of these nodes that have failed and have no instance: their names and records."""
+    """Remove the names and records of nodes that have failed and have no instance; other nodes stay."""
 
     def resolve(ledger: Ledger, nodes: Sequence[Node]) -> tuple[Ledger, list[Write]]:
         gone = [node for node in nodes if has_failed(node)]
@@ -117,7 +117,7 @@ def forget_failed(store: Store, cluster: str, ids: Collection[NodeId]) -> None:
 
 
 def _usage_until(nodes: Sequence[Node], now: int) -> list[Write]:
-    """The writes that keep for how long these nodes used their machines, which they do no longer."""
+    """The writes that record for how long these nodes used their machines, which they use no longer."""
     intervals = [interval_until(node, now) for node in nodes]
     return [Put(interval, was=None) for interval in intervals if interval is not None]
 
@@ -125,9 +125,9 @@ def _usage_until(nodes: Sequence[Node], now: int) -> list[Write]:
 def resolve_nodes(store: Store, cluster: str, ids: Collection[NodeId], resolve: _Resolve) -> None:
     """Change these nodes, as far as they exist, and the ledger together, some at a time.
 
-    ``resolve`` is given them as they are, and answers the ledger as it becomes with the writes of the nodes
-    and at most one other; no writes, no change. It is asked again when another was faster. Nodes that serve
-    no longer leave their virtual clusters.
+    ``resolve`` is given the ledger and the nodes as stored, and returns the next ledger with the writes of
+    the nodes and at most one other write; without writes, nothing changes. It is called again when another
+    writer was faster. Nodes that serve no longer leave their virtual clusters.
     """
 
     def decide(node_ids: Sequence[NodeId]) -> list[Write]:
@@ -141,5 +141,5 @@ def resolve_nodes(store: Store, cluster: str, ids: Collection[NodeId], resolve: 
         return [Put(after, was=ledger), *with_departures(store.read, writes, store.now())]
 
     # A node takes its own write and that of its usage interval. One write is the ledger's, and one is for
-    # what else the decision was based on.
+    # another record that the decision was based on.
     store.in_transactions(sorted(ids), decide, writes_per_id=2, writes_beside=2)

@@ -35,10 +35,10 @@ def start(workflows: Workflows, operation: Operation) -> None:
 
 @contextmanager
 def left_to_the_workflow(operation: Operation) -> Iterator[None]:
-    """Go on where records of a recorded operation cannot be written now.
+    """Go on if records of a recorded operation cannot be written now.
 
-    The operation will be done, so the request has succeeded: told that it has not, its client would ask
-    again, and get twice what it wanted. The workflow's first task writes what is missing.
+    The operation will be done, so the request has succeeded. If it reported an error, its client would send
+    it again, and get twice the nodes that it wanted. The workflow's first task writes the missing records.
     """
     try:
         yield

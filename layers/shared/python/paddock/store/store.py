@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from paddock.ports.clock import Clock
     from paddock.ports.repository import Check, Reads, Record, Repository, Write
 
-# In each round at least one of the contenders wins, so this many may meet before one is told to come back.
+# In each round at least one writer wins, so this many may meet before a writer gets ``Busy``.
 ATTEMPTS = 40
-# No attempt begins later than this: a function that is cut off at its 28 seconds could not tell its client.
+# No attempt begins later than this: a function that is cut off at its 28 seconds could not reply at all.
 TIME_NS = 12 * SECOND_NS
 
 Result = TypeVar("Result")
@@ -45,7 +45,7 @@ class Written:
     conflicts: Sequence[Write] = ()
 
     def stored(self, record: Given) -> Given:
-        """One of the records that were given, with the revision under which it is stored."""
+        """This record, which was given to the commit, with the revision under which it is stored."""
         for given, stored in self.records:
             if given is record:
                 return stored  # type: ignore[return-value]  # a record is stored as what it is
@@ -53,10 +53,10 @@ class Written:
 
 
 class Store:
-    """The repository and the clock, in one.
+    """The repository together with the clock.
 
-    Callers give records without caring for their revision: a commit stamps each with one above that of the
-    record it replaces. So no writer can forget it, and let a stale reader's write pass.
+    Callers do not set revisions: a commit stamps each record with a revision above that of the record it
+    replaces. So no writer can forget it, and let a stale reader's write pass.
     """
 
     def __init__(self, repository: Repository, clock: Clock) -> None:
@@ -159,12 +159,12 @@ class Store:
         writes_beside: int,
         may_go_on: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Write what is decided about some records at a time, as many as fit into one transaction.
+        """Write the decisions about records, for as many ids at a time as fit into one transaction.
 
-        ``decide`` reads the records of some of the ids and returns what is to be written; it is asked again
-        when another writer was faster, and for half of the ids when all of that does not fit. A hundred nodes
-        of 1 kB, each with one write, are one transaction; a hundred of 100 kB are four of 25. No other is
-        begun once ``may_go_on`` returns false.
+        ``decide`` reads the records of some of the ids and returns their writes; it is called again when
+        another writer was faster, and with half of the ids when the writes do not fit. A hundred nodes of
+        1 kB, each with one write, are one transaction; a hundred of 100 kB are four of 25. No further
+        transaction is begun once ``may_go_on`` returns false.
         """
 
         def commit(chunk: Sequence[Item]) -> bool:
@@ -207,7 +207,7 @@ def _halving(items: Sequence[Item], most: int, act: Callable[[Sequence[Item]], b
 def _stamped(writes: Sequence[Write], now: int) -> list[Write]:
     """The writes with the revisions that their records get."""
     stamped: list[Write] = [_with_next_revision(write, now) for write in writes]
-    # A change is told by the revision that it gave its virtual cluster, which is written with it.
+    # A change has the revision that it gave its virtual cluster, whose record is in the same transaction.
     given = {
         write.record.id: write.record.revision
         for write in stamped
