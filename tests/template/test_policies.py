@@ -31,6 +31,13 @@ UNLIMITABLE = {
     "logs:UpdateLogDelivery",
     "servicequotas:ListServiceQuotas",
 }
+# All that act on nodes do the same with them, each for another action, so they have the same policy.
+NODE_ACTIONS = {
+    name
+    for name, resource in RESOURCES.items()
+    for event in resource.get("Properties", {}).get("Events", {}).values()
+    if event["Properties"].get("Path", "").startswith("/clusters/{cluster}/nodes/")
+} - {"CreateNodes"}
 # What each function does with the table: a wider policy is then a decision, and not a slip. That these are
 # enough is shown by the integration tests, since the emulator holds functions to their policies.
 TABLE_ACTIONS = {
@@ -45,13 +52,7 @@ TABLE_ACTIONS = {
     "CreateNodes": "GetItem PutItem ConditionCheckItem",
     "GetClusterUsage": "GetItem Query",
     "ScaleNodes": "GetItem PutItem ConditionCheckItem",
-    "TerminateNodes": "GetItem BatchGetItem Query PutItem ConditionCheckItem",
-    "ShutdownNodes": "GetItem BatchGetItem Query PutItem ConditionCheckItem",
-    "DeallocateNodes": "GetItem BatchGetItem Query PutItem ConditionCheckItem",
-    "StartNodes": "GetItem BatchGetItem Query PutItem ConditionCheckItem",
-    "RemoveNodes": "GetItem BatchGetItem Query PutItem ConditionCheckItem",
-    "RestartNodes": "GetItem BatchGetItem Query PutItem ConditionCheckItem",
-    "ReimageNodes": "GetItem BatchGetItem Query PutItem ConditionCheckItem",
+    **dict.fromkeys(NODE_ACTIONS, "GetItem BatchGetItem Query PutItem ConditionCheckItem"),
     "RetryFailedNodes": "GetItem BatchGetItem Query PutItem ConditionCheckItem",
     "ListOperations": "GetItem BatchGetItem Query",
     "GetOperation": "GetItem BatchGetItem Query",
@@ -111,20 +112,14 @@ EFFECTS = {
     "ssm:GetParameters": {"Launch"},
     "states:DescribeExecution": {"ReconcileWorkItem"},
     "states:StartExecution": {
+        *NODE_ACTIONS,
         "CreateNodes",
-        "DeallocateNodes",
         "DeleteVirtualCluster",
         "Finish",
         "InstanceEvents",
         "ReconcileWorkItem",
-        "ReimageNodes",
-        "RemoveNodes",
-        "RestartNodes",
         "RetryFailedNodes",
-        "ShutdownNodes",
-        "StartNodes",
         "ScaleNodes",
-        "TerminateNodes",
         "WriteVirtualCluster",
     },
 }
