@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from io import StringIO
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,7 +28,13 @@ HELD = "/virtual_clusters/{virtualCluster}"
 HISTORY = f"{HELD}/history"
 DEMO, NONE, EMPTY = {"cluster": CLUSTER}, {"cluster": "none"}, {"cluster": "empty"}
 SESSION = f"arn:aws:sts::{ACCOUNT}:assumed-role/compute/"
-ACTIONS = ("terminate", "shutdown", "deallocate", "start", "remove", "restart", "reimage")
+EVENTS = Path(__file__).parents[2] / "events" / "api"
+# The actions on nodes, each with the body of its example in events/.
+ACTIONS = {
+    route: json.loads(json.loads((EVENTS / f"{handler.split('.')[1]}.json").read_text())["body"])
+    for (_, route), handler in HANDLERS.items()
+    if route.startswith(f"{NODES}/") and route != CREATE
+}
 
 # Method and route; status; names in the path, query, body.
 CASES: dict[tuple[str, str, int], tuple[dict[str, str], dict[str, str] | None, Any]] = {
@@ -61,12 +68,12 @@ CASES: dict[tuple[str, str, int], tuple[dict[str, str], dict[str, str] | None, A
     ("POST", CREATE, 404): (NONE, None, SET),
     ("POST", CREATE, 409): (DEMO, None, {**SET, "requestId": "used"}),
     **{
-        ("POST", f"/clusters/{{cluster}}/nodes/{action}", status): case
-        for action in ACTIONS
+        ("POST", route, status): case
+        for route, body in ACTIONS.items()
         for status, case in (
-            (202, (DEMO, None, {"names": ["ondemand-1", "ondemand-2"]})),
+            (202, (DEMO, None, body)),
             (400, (DEMO, None, NOT_JSON)),
-            (404, (NONE, None, {"names": ["ondemand-1", "ondemand-2"]})),
+            (404, (NONE, None, body)),
             (409, (DEMO, None, {})),
         )
     },
@@ -233,9 +240,9 @@ def test_a_log_line_does_not_quote_all_of_a_body_that_is_wrong(
 
 
 @pytest.mark.proves("a slow EC2: no request about nodes waits for it")
-@pytest.mark.parametrize("action", ["create", *ACTIONS])
+@pytest.mark.parametrize("route", [CREATE, *ACTIONS])
 def test_a_request_about_nodes_is_answered_though_ec2_does_not_answer(
-    world: World, monkeypatch: pytest.MonkeyPatch, action: str
+    world: World, monkeypatch: pytest.MonkeyPatch, route: str
 ) -> None:
     """It records and starts the workflow, and so takes no longer where EC2 does."""
 
@@ -243,7 +250,6 @@ def test_a_request_about_nodes_is_answered_though_ec2_does_not_answer(
         raise ComputeUnavailable("no request may ask EC2")
 
     monkeypatch.setattr(bootstrap, "compute", slow)
-    route = f"/clusters/{{cluster}}/nodes/{action}"
     names, query, body = CASES["POST", route, 202]
     status, answer = ask("POST", route, names, query, body)
     assert status == 202
