@@ -193,7 +193,7 @@ class Operation:
     batches: int = 0
     firsts: tuple[int, ...] = ()
     launched_to: int = 0
-    resolved_to: int = 0
+    resolved_to: int = field(default=0, metadata={"alias": "settled_to"})
     throttled: bool = False
     succeeded: int = 0
     failed: int = 0
