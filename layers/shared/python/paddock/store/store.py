@@ -15,7 +15,7 @@ from paddock.model.virtual_cluster import VirtualCluster, VirtualClusterChange
 from paddock.ports.repository import Delete, Put, WriteConflictError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from paddock.ports.clock import Clock
     from paddock.ports.repository import Check, Reads, Record, Repository, Write
@@ -36,20 +36,18 @@ class TransitionError(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What was written: each record as it was given, and as it is stored.
+    """What was written: each record as it was given, and as it is stored, by the identity of the former.
 
     ``conflicts`` are the writes that were not done, because their record had changed.
     """
 
-    records: Sequence[tuple[Record, Record]]
+    records: Mapping[int, tuple[Record, Record]]
     conflicts: Sequence[Write] = ()
 
     def stored(self, record: Given) -> Given:
         """This record, which was given to the commit, with the revision under which it is stored."""
-        for given, stored in self.records:
-            if given is record:
-                return stored  # type: ignore[return-value]  # a record is stored as what it is
-        raise LookupError(record)
+        _, stored = self.records[id(record)]
+        return stored  # type: ignore[return-value]  # a record is stored as what it is
 
 
 class Store:
@@ -93,11 +91,11 @@ class Store:
             lost = {id(write) for write in conflict.writes}
             raise WriteConflictError([given for given, write in both if id(write) in lost]) from conflict
         return Written(
-            [
-                (given.record, write.record)
+            {
+                id(given.record): (given.record, write.record)
                 for given, write in both
                 if isinstance(given, Put) and isinstance(write, Put)
-            ]
+            }
         )
 
     def retry_on_conflict(self, attempt: Callable[[], Result]) -> Result:
@@ -128,7 +126,7 @@ class Store:
         more is done. Any other write whose record has changed is left out.
         """
         guards = [guard] if guard is not None else []
-        records: list[tuple[Record, Record]] = []
+        records: dict[int, tuple[Record, Record]] = {}
         conflicts: list[Write] = []
 
         def commit(chunk: Sequence[Write]) -> bool:
@@ -138,7 +136,7 @@ class Store:
                 return False
             while chunk:
                 try:
-                    records.extend(self.commit(*guards, *chunk).records)
+                    records.update(self.commit(*guards, *chunk).records)
                     break
                 except WriteConflictError as conflict:
                     if guard in conflict.writes:
