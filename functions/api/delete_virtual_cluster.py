@@ -13,7 +13,7 @@ from paddock.http.views.virtual_cluster import envelope
 @endpoint(VIRTUAL_CLUSTERS)
 def handler(request: Request) -> Reply:
     """Remove the virtual cluster, on condition of its revision where one is given."""
-    identity, terminate = request.path("virtualCluster"), request.flag("terminate")
+    identity, terminate = request.virtual_cluster_id(), request.flag("terminate")
     deleted, operation = bootstrap.delete_virtual_cluster(
         identity, request.deleted_revision(), terminate=terminate, by=request.user
     )

@@ -16,7 +16,7 @@ import pytest
 from paddock.adapters.dynamodb.repository import DynamoDbRepository
 from paddock.errors import RecordTooLarge
 from paddock.model.cluster import Cluster
-from paddock.model.identity import OperationId, new_operation_id, node_id
+from paddock.model.identity import OperationId, VirtualClusterId, new_operation_id, node_id
 from paddock.model.ledger import BucketUse, Ledger
 from paddock.model.names import NameSet
 from paddock.model.node import LaunchSpec, Node, NodeStatus, TargetState
@@ -126,7 +126,7 @@ def ledger(name: str = "demo", revision: int = 1, **changes: Any) -> Ledger:
 
 
 def virtual_cluster(identity: str = "vc", revision: int = 1, **changes: Any) -> VirtualCluster:
-    return VirtualCluster(id=identity, cluster="demo", revision=revision, **changes)
+    return VirtualCluster(id=VirtualClusterId(identity), cluster="demo", revision=revision, **changes)
 
 
 def used(request_id: str = "r", name: str = "demo") -> UsedRequestId:
@@ -252,7 +252,7 @@ RECORDS: dict[str, tuple[Record, Callable[[Repository], Record | None]]] = {
             deleted=True,
             expires_at=2**62,
         ),
-        lambda stored: stored.virtual_cluster("V.c-1_"),
+        lambda stored: stored.virtual_cluster(VirtualClusterId("V.c-1_")),
     ),
 }
 
@@ -276,7 +276,7 @@ def test_what_is_not_there_is_not_found(repository: Repository) -> None:
     assert repository.quotas() is None
     assert repository.pace() is None
     assert repository.request("demo", "r") is None
-    assert repository.virtual_cluster("vc") is None
+    assert repository.virtual_cluster(VirtualClusterId("vc")) is None
     for found in (
         repository.clusters(),
         repository.cluster_names(),
@@ -607,7 +607,7 @@ def test_thousands_of_usage_intervals_are_read_whole(repository: Repository) -> 
 def test_a_deleted_virtual_cluster_is_remembered_but_not_listed(repository: Repository) -> None:
     gone = virtual_cluster("b", deleted=True, expires_at=2**62)
     store(repository, virtual_cluster("a"), gone, virtual_cluster("c"))
-    assert repository.virtual_cluster("b") == gone
+    assert repository.virtual_cluster(VirtualClusterId("b")) == gone
     found, after = repository.virtual_clusters()
     assert [one.id for one in found] == ["a", "c"]
     assert after is None

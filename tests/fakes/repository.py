@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from paddock.adapters.dynamodb import keys
 from paddock.adapters.dynamodb.items import bytes_of, from_item, to_item
 from paddock.model.cluster import Cluster
-from paddock.model.identity import MAX_INDEX, NodeId, OperationId, node_index, operation_of
+from paddock.model.identity import MAX_INDEX, NodeId, OperationId, VirtualClusterId, node_index, operation_of
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, UsedRequestId
@@ -135,10 +135,10 @@ class FakeRepository:
         recorded = self._query(UsageInterval, keys.usage_interval(cluster, 0, NodeId("")).pk)
         return [one for one in recorded if one.end > ended_after]
 
-    def virtual_cluster(self, virtual_cluster_id: str) -> VirtualCluster | None:
+    def virtual_cluster(self, virtual_cluster_id: VirtualClusterId) -> VirtualCluster | None:
         return self._get(VirtualCluster, keys.virtual_cluster(virtual_cluster_id))
 
-    def virtual_cluster_ids(self) -> Sequence[str]:
+    def virtual_cluster_ids(self) -> Sequence[VirtualClusterId]:
         return [one.id for one in self._query(VirtualCluster, keys.VIRTUAL_CLUSTERS) if not one.deleted]
 
     def virtual_clusters(
@@ -150,13 +150,13 @@ class FakeRepository:
             return found, None
         return found[:limit], found[limit - 1].id
 
-    def unsatisfied_virtual_clusters(self) -> Sequence[str]:
+    def unsatisfied_virtual_clusters(self) -> Sequence[VirtualClusterId]:
         with self._lock:
             records = list(self._records.values())
         return sorted(one.id for one in records if isinstance(one, VirtualCluster) and one.is_unsatisfied)
 
     def virtual_cluster_changes(
-        self, virtual_cluster_id: str, limit: int, before: int | None = None
+        self, virtual_cluster_id: VirtualClusterId, limit: int, before: int | None = None
     ) -> Sequence[VirtualClusterChange]:
         pk = keys.virtual_cluster_change(virtual_cluster_id, 0).pk
         found = [

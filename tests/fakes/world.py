@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.clusters.write import put_cluster
 from paddock.errors import StoreThrottled
+from paddock.model.identity import VirtualClusterId
 from paddock.model.operation import ENDING, Action
 from paddock.model.pace import DEFAULT_RATES, Bucket, Rate, Rates
 from paddock.nodes.create import create_nodes
@@ -159,7 +160,7 @@ class World:
 
     def held(self, name: str) -> VirtualCluster:
         """A virtual cluster as it is."""
-        return get_virtual_cluster(self.repository, name)
+        return get_virtual_cluster(self.repository, VirtualClusterId(name))
 
     def write(self, body: dict[str, Any], expected: int | None = None) -> VirtualCluster:
         request = VirtualClusterWrite.model_validate(body)
@@ -168,7 +169,7 @@ class World:
 
     def release(self, name: str, expected: int | None = None, *, terminate: bool = False) -> VirtualCluster:
         deleted, _ = delete_virtual_cluster(
-            self.store, self.workflows, name, expected, terminate=terminate, by="tester"
+            self.store, self.workflows, VirtualClusterId(name), expected, terminate=terminate, by="tester"
         )
         return deleted
 

@@ -20,7 +20,7 @@ from pydantic import TypeAdapter
 from paddock.errors import RevisionConflict
 from paddock.http.errors import CLUSTERS, NODES, VIRTUAL_CLUSTERS
 from paddock.model.definition import ClusterName, Word
-from paddock.requests.bodies import VirtualClusterId
+from paddock.requests.bodies import ValidVirtualClusterId
 from tests.emulator.template import ROOT, load_template
 from tests.fakes.api import HANDLERS
 from tests.openapi.routes import ETAG, FACTS, LOCATION, PASSING, ROUTES, TAGS
@@ -39,7 +39,7 @@ _NAMES: Mapping[str, tuple[Any, str]] = {
     "cluster": (ClusterName, "The name of a cluster."),
     "nodearray": (Word, "The name of a node array."),
     "operation": (str, "The id of an operation."),
-    "virtualCluster": (VirtualClusterId, "The id of a virtual cluster."),
+    "virtualCluster": (ValidVirtualClusterId, "The id of a virtual cluster."),
 }
 # The surfaces that have a shape of their own, by the word that begins their errors' names.
 _SHAPES: tuple[tuple[Surface, str], ...] = (

@@ -11,6 +11,7 @@ from paddock.errors import (
     PaddockError,
     Transient,
 )
+from paddock.model.identity import VirtualClusterId
 from paddock.model.operation import Action
 from paddock.nodes.create import create_nodes
 from paddock.nodes.manage import manage_nodes
@@ -224,14 +225,16 @@ class _Client:
         ends = self._choose.random() < 0.3
 
         def act() -> dict[str, Any]:
-            delete_virtual_cluster(*self._ports, name, expected, terminate=ends, by=self._process.name)
+            delete_virtual_cluster(
+                *self._ports, VirtualClusterId(name), expected, terminate=ends, by=self._process.name
+            )
             return {}
 
         self._ask("delete", act, virtual_cluster=name, expected=expected)
 
     def _revision(self, name: str) -> int | None:
         try:
-            return get_virtual_cluster(self._process.repository, name).revision
+            return get_virtual_cluster(self._process.repository, VirtualClusterId(name)).revision
         except (PaddockError, WriteConflictError):
             return None
 

@@ -23,6 +23,7 @@ from paddock.errors import (
     StoreThrottled,
     WorkflowsUnavailable,
 )
+from paddock.model.identity import VirtualClusterId
 from paddock.model.node import NodeStatus
 from paddock.model.node_lifecycle import claimed_for
 from paddock.model.operation import DEADLINE_NS, Action, Operation, OperationState
@@ -293,7 +294,7 @@ def _with_stale_claims() -> World:
     world = _ready(10)()
     now = world.clock.now()
     for node in world.nodes():
-        world.store.commit(Put(claimed_for(node, "a", "gone", now), was=node))
+        world.store.commit(Put(claimed_for(node, VirtualClusterId("a"), "gone", now), was=node))
     return world
 
 
@@ -355,7 +356,7 @@ def _terminate(world: World) -> None:
 def _claim(world: World) -> None:
     with suppress(RevisionConflict):
         world.claim("a", x4c8g=3)
-    stored = world.repository.virtual_cluster("a")
+    stored = world.repository.virtual_cluster(VirtualClusterId("a"))
     assert stored is not None
     shrunk = world.claim("a", stored.revision, x4c8g=1)
     world.claim("a", shrunk.revision, x4c8g=4)
@@ -365,7 +366,7 @@ def _grow_to(count: int) -> Callable[[World], None]:
     """The wish, until it is on record; a client that got no answer looks whether it was done."""
 
     def run(world: World) -> None:
-        stored = world.repository.virtual_cluster("a")
+        stored = world.repository.virtual_cluster(VirtualClusterId("a"))
         if stored is None or stored.replica_sets != {"4c8g": count}:
             world.want("a", stored.revision if stored else None, x4c8g=count)
         world.drive_all()
@@ -375,7 +376,7 @@ def _grow_to(count: int) -> Callable[[World], None]:
 
 def _join(world: World) -> None:
     """Some are Ready earlier than others, and join earlier."""
-    if world.repository.virtual_cluster("a") is None:
+    if world.repository.virtual_cluster(VirtualClusterId("a")) is None:
         operation = world.operation(world.want("a", xs=2, xm=2).operation_id)
         world.step("launch", operation.id)
         world.ec2.configure(boot_seconds=60)
@@ -891,9 +892,9 @@ def test_what_is_refused_for_too_many_calls_has_not_been_done(
         try:
             change(world, before.revision)
         except StoreThrottled:
-            assert inside.virtual_cluster("a") == before
+            assert inside.virtual_cluster(VirtualClusterId("a")) == before
         else:
-            assert inside.virtual_cluster("a") != before
+            assert inside.virtual_cluster(VirtualClusterId("a")) != before
         calls = outside.calls
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from paddock.errors import InsufficientNodes, NotFound, StoreThrottled
+from paddock.model.identity import VirtualClusterId
 from paddock.model.launch_backoff import EARLY_LOSS_NS
 from paddock.model.node import NodeStatus
 from paddock.model.node_observation import STOPPED_GRACE_NS, UNSEEN_GRACE_NS
@@ -429,7 +430,7 @@ def test_a_virtual_cluster_that_cannot_be_read_keeps_no_other_from_its_nodes(
     world.clock.advance(10)
     read = world.repository.virtual_cluster
 
-    def broken(name: str) -> VirtualCluster | None:
+    def broken(name: VirtualClusterId) -> VirtualCluster | None:
         if name == "0":
             raise ValueError("a record of a later version")
         return read(name)
@@ -495,7 +496,7 @@ def test_what_ec2_tells_heals_at_once(interrupted: bool) -> None:
     world.drive_all()
     assert size(world.held("vc")) == 2
     assert instance not in world.alive()
-    actions = [one.action for one in world.repository.virtual_cluster_changes("vc", 9)]
+    actions = [one.action for one in world.repository.virtual_cluster_changes(VirtualClusterId("vc"), 9)]
     assert actions.count("NodesLost") == 1
 
 
@@ -653,7 +654,7 @@ def test_the_history_tells_who_changed_what_and_when() -> None:
     pass_minutes(world, 1)
     second = world.claim("vc", world.held("vc").revision, a=1)
     world.release("vc", second.revision)
-    changes = world.repository.virtual_cluster_changes("vc", 10)
+    changes = world.repository.virtual_cluster_changes(VirtualClusterId("vc"), 10)
     told = [(one.action, one.by, one.nodes, one.added, one.removed) for one in changes]
     assert told == [
         ("Deleted", "tester", 0, 0, 1),
@@ -668,12 +669,12 @@ def test_the_history_tells_who_changed_what_and_when() -> None:
 def test_a_history_that_is_no_longer_kept_is_empty_as_long_as_the_virtual_cluster_lives() -> None:
     world = make(1)
     world.claim("vc", a=1)
-    world.forget(*world.repository.virtual_cluster_changes("vc", 9))
-    assert virtual_cluster_history(world.repository, "vc", 9, None) == ([], None)
+    world.forget(*world.repository.virtual_cluster_changes(VirtualClusterId("vc"), 9))
+    assert virtual_cluster_history(world.repository, VirtualClusterId("vc"), 9, None) == ([], None)
     world.release("vc")
-    world.forget(*world.repository.virtual_cluster_changes("vc", 9))
+    world.forget(*world.repository.virtual_cluster_changes(VirtualClusterId("vc"), 9))
     with pytest.raises(NotFound):
-        virtual_cluster_history(world.repository, "vc", 9, None)
+        virtual_cluster_history(world.repository, VirtualClusterId("vc"), 9, None)
 
 
 # What comes late.
@@ -707,7 +708,7 @@ def test_a_virtual_cluster_that_is_made_again_keeps_what_its_predecessor_was_end
     if dies:
         deleting = Actor(world, lambda view: view.release("vc", terminate=True))
         while not deleting.has_ended:
-            stored = world.repository.virtual_cluster("vc")
+            stored = world.repository.virtual_cluster(VirtualClusterId("vc"))
             assert stored is not None
             deleting.go(crash_before if stored.deleted else plainly)
     else:
@@ -735,7 +736,7 @@ def test_the_history_has_no_gap_where_a_node_is_lost_before_it_has_joined() -> N
     world.clock.advance(MINUTE)
     world.hear(node.instance_id)
     world.settle()
-    changes = world.repository.virtual_cluster_changes("vc", 99)
+    changes = world.repository.virtual_cluster_changes(VirtualClusterId("vc"), 99)
     assert len(changes) > 2
     assert changes[0].revision == world.held("vc").revision
     assert all(later.previous == earlier.revision for later, earlier in pairwise(changes))
@@ -746,7 +747,7 @@ def test_a_busy_cluster_is_read_once_for_all_that_are_unmet(monkeypatch: pytest.
     big = world.claim("big", a=30)
     for number in range(10):
         one = VirtualCluster(
-            id=f"small-{number}",
+            id=VirtualClusterId(f"small-{number}"),
             cluster=CLUSTER,
             cluster_uid=big.cluster_uid,
             revision=1,

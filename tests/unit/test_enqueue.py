@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from paddock.adapters.sqs import SqsWorkQueue, parse_work_item
-from paddock.model.identity import OperationId
+from paddock.model.identity import OperationId, VirtualClusterId
 from paddock.model.node import NodeStatus
 from paddock.model.virtual_cluster import VirtualCluster
 from paddock.ports.work_queue import WorkItem
@@ -54,8 +54,8 @@ def test_each_virtual_cluster_is_a_part_whether_it_lacks_nodes_or_not() -> None:
     operation = world.operation(world.want("unmet", x4c8g=1).operation_id)
     assert sent(world) == [
         WorkItem(operation_id=operation.id),
-        WorkItem(virtual_cluster="complete"),
-        WorkItem(virtual_cluster="unmet"),
+        WorkItem(virtual_cluster=VirtualClusterId("complete")),
+        WorkItem(virtual_cluster=VirtualClusterId("unmet")),
         WorkItem(cluster=CLUSTER),
     ]
 

@@ -11,6 +11,7 @@ import pytest
 
 from paddock.clusters.write import delete_cluster
 from paddock.errors import DuplicateRequest, InsufficientNodes, NotFound
+from paddock.model.identity import VirtualClusterId
 from paddock.model.node import NodeStatus
 from paddock.model.node_lifecycle import failed, given_back
 from paddock.model.operation import Action, Operation
@@ -310,13 +311,13 @@ def test_a_writer_does_not_commit_where_another_has_just_those_nodes_that_it_cla
 def forget_tombstones(world: World) -> None:
     """As DynamoDB does once they have expired."""
     for name in ("slow", "fast"):
-        stored = world.repository.virtual_cluster(name)
+        stored = world.repository.virtual_cluster(VirtualClusterId(name))
         if stored is not None and stored.deleted and stored.expires_at < world.clock.now():
             world.forget(stored)
 
 
 def corrupt(world: World, node: Node, name: str) -> None:
-    changed = replace(node, virtual_cluster=name, virtual_cluster_uid=name)
+    changed = replace(node, virtual_cluster=VirtualClusterId(name), virtual_cluster_uid=name)
     world.store.commit(Put(changed, was=node))
 
 
@@ -337,7 +338,7 @@ def test_members_that_are_not_its_own_leave_a_virtual_cluster_and_the_history_sa
     after = world.held("a")
     assert after.revision > before.revision
     assert lost.id not in after.node_instances
-    told, *_ = world.repository.virtual_cluster_changes("a", 1)
+    told, *_ = world.repository.virtual_cluster_changes(VirtualClusterId("a"), 1)
     assert (told.action, told.removed) == ("NodesLost", 1)
     assert lost.id in told.message
     world.settle()
@@ -403,7 +404,7 @@ def test_a_race_that_the_reconciler_lost_is_no_failure(caplog: pytest.LogCapture
     world.ready(3)
     claimed = world.repository.virtual_cluster
 
-    def overtaken(name: str) -> object:
+    def overtaken(name: VirtualClusterId) -> object:
         found = claimed(name)
         if found is not None and not found.deleted:
             world.store.commit(Put(found, was=found))

@@ -17,7 +17,7 @@ from paddock.clusters.usage import MAX_ENTRIES, ClusterUsage
 from paddock.http.reply import Reply
 from paddock.http.views.usage import usage_view
 from paddock.model.base import MAX_NODES
-from paddock.model.identity import InstanceId, NodeId, new_operation_id, node_id
+from paddock.model.identity import InstanceId, NodeId, VirtualClusterId, new_operation_id, node_id
 from paddock.model.node import NodeStatus
 from paddock.model.time import HOUR_NS
 from paddock.model.usage import UsageInterval, add_nodes, sum_by_machine
@@ -169,7 +169,7 @@ def test_virtual_clusters_with_a_hundred_thousand_nodes_are_listed_in_pages_that
     world = World()
     for number in range(50):
         one = VirtualCluster(
-            id=f"team-{number:03}",
+            id=VirtualClusterId(f"team-{number:03}"),
             cluster=CLUSTER,
             revision=1,
             node_instances={

@@ -15,6 +15,7 @@ import pytest
 
 from paddock import bootstrap
 from paddock.errors import Busy
+from paddock.model.identity import VirtualClusterId
 from paddock.model.node_lifecycle import claimed_for, failed
 from paddock.model.operation import DEADLINE_NS
 from paddock.model.time import SECOND_NS
@@ -195,7 +196,9 @@ def launch_again_for_a_virtual_cluster(watched: Watched) -> None:
 def leave_a_claim(watched: Watched) -> None:
     watched.ready(1)
     [node] = watched.world.nodes()
-    watched.world.store.commit(Put(claimed_for(node, "gone", "gone", watched.world.clock.now()), was=node))
+    watched.world.store.commit(
+        Put(claimed_for(node, VirtualClusterId("gone"), "gone", watched.world.clock.now()), was=node)
+    )
     watched.world.clock.advance(120)
     watched.reconcile()
 

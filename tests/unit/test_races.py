@@ -20,6 +20,7 @@ from paddock.errors import (
     NotFound,
     RevisionConflict,
 )
+from paddock.model.identity import VirtualClusterId
 from paddock.model.node import Node, NodeStatus
 from paddock.model.node_lifecycle import claimed_for
 from paddock.ports.repository import Put
@@ -247,11 +248,11 @@ def test_nodes_that_die_while_they_are_claimed_are_not_handed_out(
     make_transactions_small(monkeypatch, 4)
 
     def write(world: World) -> None:
-        stored = world.repository.virtual_cluster("vc")
+        stored = world.repository.virtual_cluster(VirtualClusterId("vc"))
         world.claim("vc", stored.revision if stored else None, x4c8g=5)
 
     def end(world: World) -> None:
-        stored = world.repository.virtual_cluster("vc")
+        stored = world.repository.virtual_cluster(VirtualClusterId("vc"))
         confirmed = stored.held_ids() if stored else set()
         claimed = [node.id for node in world.nodes() if node.virtual_cluster and node.id not in confirmed]
         if claimed:
@@ -310,7 +311,9 @@ def leave_claims(world: World, name: str) -> None:
     """As a writer does that has died, longer ago than any may live."""
     now = world.clock.now()
     uid = world.held(name).uid
-    world.store.commit_each([Put(claimed_for(node, name, uid, now), was=node) for node in world.nodes()])
+    world.store.commit_each(
+        [Put(claimed_for(node, VirtualClusterId(name), uid, now), was=node) for node in world.nodes()]
+    )
     world.clock.advance(200)
 
 
@@ -371,7 +374,9 @@ def test_a_loser_of_many_nodes_looks_at_each_of_them_once(monkeypatch: pytest.Mo
         if len(writes) > 50:
             monkeypatch.undo()
             for node in nodes:
-                world.store.commit(Put(claimed_for(node, "fast", "fast", world.clock.now()), was=node))
+                world.store.commit(
+                    Put(claimed_for(node, VirtualClusterId("fast"), "fast", world.clock.now()), was=node)
+                )
             monkeypatch.setattr(Node, "__eq__", counting)
         commit(*writes)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from paddock.model.identity import VirtualClusterId
 from paddock.model.virtual_cluster import TOMBSTONE_NS
 from tests.fakes.api import HANDLERS, ask, event, handle, handler_of, serve
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
@@ -160,7 +161,7 @@ def test_an_id_that_was_deleted_is_updated_by_nobody_also_when_its_tombstone_is_
     revision = write({"replicaSets": {}})[1]["data"]["revision"]
     assert ask("DELETE", HELD, {"virtualCluster": "vc"})[0] == 200
     if pause_ns:
-        gone = world.repository.virtual_cluster("vc")
+        gone = world.repository.virtual_cluster(VirtualClusterId("vc"))
         assert gone is not None
         world.clock.advance(pause_ns // 1_000_000_000 + 1)
         world.forget(gone)

@@ -9,7 +9,7 @@ import pytest
 
 from paddock.errors import Busy
 from paddock.model.cluster import Cluster
-from paddock.model.identity import NodeId, new_operation_id, next_revision, node_id
+from paddock.model.identity import NodeId, VirtualClusterId, new_operation_id, next_revision, node_id
 from paddock.model.ledger import Ledger
 from paddock.model.node_lifecycle import failed, unclaimed
 from paddock.model.operation import UsedRequestId
@@ -94,7 +94,7 @@ def record(kind: type[Record]) -> Record:
             start=1,
             end=2,
         ),
-        VirtualCluster(id="vc", cluster=CLUSTER),
+        VirtualCluster(id=VirtualClusterId("vc"), cluster=CLUSTER),
     ]
     return next(one for one in made if type(one) is kind)
 
@@ -129,13 +129,13 @@ def test_a_record_gets_a_revision_above_the_one_that_it_replaces(
 
 
 def test_a_change_has_the_revision_that_its_virtual_cluster_gets(store: Store) -> None:
-    one = VirtualCluster(id="vc", cluster=CLUSTER)
+    one = VirtualCluster(id=VirtualClusterId("vc"), cluster=CLUSTER)
     made = change_between(None, one, "Created", 1)
     written = store.commit(Put(made, was=None), Put(one, was=None))
     first = written.stored(one)
     changed = change_between(first, first, "Updated", 2)
     second = store.commit(Put(first, was=first), Put(changed, was=None)).stored(first)
-    [latest, earliest] = store.read.virtual_cluster_changes("vc", 9)
+    [latest, earliest] = store.read.virtual_cluster_changes(VirtualClusterId("vc"), 9)
     assert (earliest.previous, earliest.revision) == (0, first.revision)
     assert (latest.previous, latest.revision) == (first.revision, second.revision)
 

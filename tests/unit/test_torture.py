@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from paddock.adapters.dynamodb.keys import key_of
-from paddock.model.identity import NodeId
+from paddock.model.identity import NodeId, VirtualClusterId
 from paddock.model.ledger import BucketUse, Ledger
 from paddock.model.node import NodeStatus
 from paddock.model.virtual_cluster import NodeInstance, VirtualCluster
@@ -49,7 +49,9 @@ def node() -> Node:
 
 def head(name: str, revision: int, *ids: NodeId) -> VirtualCluster:
     instances = {one: NodeInstance(hostname=one, template_id="4c8g") for one in ids}
-    return VirtualCluster(id=name, cluster="demo", revision=revision, node_instances=instances)
+    return VirtualCluster(
+        id=VirtualClusterId(name), cluster="demo", revision=revision, node_instances=instances
+    )
 
 
 def later(record: Any, **changes: Any) -> Any:

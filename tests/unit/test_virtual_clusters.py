@@ -20,6 +20,7 @@ from paddock.errors import (
     StoreThrottled,
     StoreUnavailable,
 )
+from paddock.model.identity import VirtualClusterId
 from paddock.model.node import NodeStatus
 from paddock.model.node_lifecycle import failed
 from paddock.model.virtual_cluster import AllocationMode, VirtualCluster
@@ -83,7 +84,7 @@ def unchanged(world: World, kind: type[Error], act: Callable[[], object]) -> Err
 def test_what_was_written_is_what_the_next_read_shows(world: World) -> None:
     written = world.claim("vc", a=2, b=1)
     assert types(written) == ["a", "a", "b"]
-    assert get_virtual_cluster(world.repository, "vc") == written
+    assert get_virtual_cluster(world.repository, VirtualClusterId("vc")) == written
     assert world.repository.virtual_clusters() == ([written], None)
     nodes = {node.id: node for node in world.nodes()}
     for identity, instance in written.node_instances.items():
@@ -252,7 +253,7 @@ def test_nodes_held_by_others_are_not_enough_and_ones_own_are(world: World) -> N
     assert error.replica_sets_to_recommend == {"a": 3}
     unchanged(world, InsufficientNodes, lambda: world.claim("third", a=2))
     assert len(ids(world.claim("mine", mine.revision, a=3))) == 3
-    assert get_virtual_cluster(world.repository, "other") == other
+    assert get_virtual_cluster(world.repository, VirtualClusterId("other")) == other
 
 
 def test_nodes_that_are_not_ready_do_not_count() -> None:
@@ -346,7 +347,7 @@ def test_a_dry_run_answers_the_same_and_changes_nothing(world: World) -> None:
     assert ids(written) == ids(answer)
     answer = world.claim("vc", written.revision, dry_run=True, a=3)
     assert answer.revision == written.revision
-    assert get_virtual_cluster(world.repository, "vc") == written
+    assert get_virtual_cluster(world.repository, VirtualClusterId("vc")) == written
     unchanged(world, InsufficientNodes, lambda: world.claim("vc", written.revision, dry_run=True, a=9))
     unchanged(world, RevisionConflict, lambda: world.claim("vc", 1, dry_run=True, a=1))
 
@@ -363,7 +364,7 @@ def test_a_delete_gives_every_node_back(world: World) -> None:
     assert len(world.alive()) == 6
     assert world.repository.virtual_clusters() == ([], None)
     with pytest.raises(NotFound):
-        get_virtual_cluster(world.repository, "vc")
+        get_virtual_cluster(world.repository, VirtualClusterId("vc"))
     assert invariants.at_rest(world) == []
 
 
@@ -404,7 +405,7 @@ def test_an_old_revision_never_comes_back_to_life(world: World) -> None:
         # A clock that was set back must not give a revision twice.
         world.clock.advance(-1_000)
     assert len(seen) == 4
-    stored = world.repository.virtual_cluster("vc")
+    stored = world.repository.virtual_cluster(VirtualClusterId("vc"))
     assert stored is not None
     assert stored.revision > max(seen)
     assert stored.expires_at > world.clock.now()
@@ -456,7 +457,7 @@ def test_of_many_writers_with_one_revision_exactly_one_wins(world: World) -> Non
     lost = [one for one in outcomes if isinstance(one, RevisionConflict)]
     assert (len(won), len(lost)) == (1, 7)
     assert {one.revision for one in lost} == {won[0].revision}
-    assert get_virtual_cluster(world.repository, "vc") == won[0]
+    assert get_virtual_cluster(world.repository, VirtualClusterId("vc")) == won[0]
     assert invariants.at_rest(world) == []
 
 

@@ -34,6 +34,7 @@ from hypothesis.stateful import (
 )
 
 from paddock.errors import PaddockError, RevisionConflict
+from paddock.model.identity import VirtualClusterId
 from paddock.model.operation import ENDING, Action
 from paddock.ports.repository import WriteConflictError
 from paddock.virtual_clusters.reconcile import reconcile_virtual_cluster
@@ -60,7 +61,8 @@ MAX_ACTORS = 4
 HOUR = 60 * MINUTE
 PASSING = {"seconds": 1, "minutes": MINUTE, "hours": HOUR}
 
-NAMES = ("x", "y")
+X = VirtualClusterId("x")
+NAMES = (X, VirtualClusterId("y"))
 TYPES = ("s", "m")
 NAME = st.sampled_from(NAMES)
 BASED_ON = st.sampled_from(["current", "current", "current", "stale", "nothing"])
@@ -77,7 +79,7 @@ ACTIONS = (Action.TERMINATE, Action.TERMINATE, Action.REIMAGE, Action.DEALLOCATE
 class Request:
     """What a client wants of a virtual cluster, on which revision; ``desired`` is ``None`` for a delete."""
 
-    name: str
+    name: VirtualClusterId
     expected: int | None
     desired: dict[str, int] | None
     provision: bool = True
@@ -109,7 +111,7 @@ def all_pages(world: World) -> list[VirtualCluster]:
     return found
 
 
-def reconcile_one(world: World, name: str) -> None:
+def reconcile_one(world: World, name: VirtualClusterId) -> None:
     reconcile_virtual_cluster(world.store, world.workflows, name)
 
 
@@ -134,7 +136,7 @@ class Walk(RuleBasedStateMachine):
         self.actors: list[Actor] = []
         self.ends: dict[Actor, Callable[[Actor], None]] = {}
         self.requests: dict[Actor, Request] = {}
-        self.heads: dict[str, list[VirtualCluster]] = defaultdict(list)
+        self.heads: dict[VirtualClusterId, list[VirtualCluster]] = defaultdict(list)
         self.wrote: dict[Actor, list[VirtualCluster]] = defaultdict(list)
         self.next_task: dict[str, tuple[str, int]] = {}
         self.ahead_seconds = 0
@@ -147,7 +149,7 @@ class Walk(RuleBasedStateMachine):
         for machine_type, number in (("c7i-large", small), ("c7i-xlarge", medium)):
             if number:
                 self.world.ready(number, definition={"machineType": machine_type})
-        self.heads["x"] = [self.world.claim("x", xs=min(small, held))]
+        self.heads[X] = [self.world.claim("x", xs=min(small, held))]
         self.look()
 
     # What clients do.
@@ -155,7 +157,7 @@ class Walk(RuleBasedStateMachine):
     @precondition(may_start)
     @rule(name=NAME, desired=DESIRED, based_on=BASED_ON, provision=MOSTLY, writers=st.integers(1, 2))
     def write(
-        self, name: str, desired: dict[str, int], based_on: str, writers: int, *, provision: bool
+        self, name: VirtualClusterId, desired: dict[str, int], based_on: str, writers: int, *, provision: bool
     ) -> None:
         """Several writers want different things of the same revision."""
         expected = self.revision(name, based_on)
@@ -167,7 +169,7 @@ class Walk(RuleBasedStateMachine):
     @precondition(may_start)
     @precondition(lambda self: self.world.repository.virtual_clusters()[0])
     @rule(name=NAME, based_on=BASED_ON, terminate=st.booleans())
-    def delete(self, name: str, based_on: str, *, terminate: bool) -> None:
+    def delete(self, name: VirtualClusterId, based_on: str, *, terminate: bool) -> None:
         request = Request(name, self.revision(name, based_on), None)
         self.request(request, lambda world: world.release(name, request.expected, terminate=terminate))
 
@@ -214,7 +216,11 @@ class Walk(RuleBasedStateMachine):
         if what == "read":
             self.read_all()
         else:
-            act = World.reconcile if what == "reconcile" else partial(reconcile_one, name=what[-1])
+            act = (
+                World.reconcile
+                if what == "reconcile"
+                else partial(reconcile_one, name=VirtualClusterId(what[-1]))
+            )
             self.start(act)
 
     def read_all(self) -> None:
@@ -283,7 +289,7 @@ class Walk(RuleBasedStateMachine):
 
     # How it is done.
 
-    def revision(self, name: str, based_on: str) -> int | None:
+    def revision(self, name: VirtualClusterId, based_on: str) -> int | None:
         heads = self.heads[name]
         match based_on:
             case "current" if heads and not heads[-1].deleted:
@@ -328,7 +334,7 @@ class Walk(RuleBasedStateMachine):
             self.is_broken = True
             raise
 
-    def look_at(self, name: str, actor: Actor | None) -> None:
+    def look_at(self, name: VirtualClusterId, actor: Actor | None) -> None:
         """Every state follows from the one before it, and a client's is what that client asked for, whole."""
         head = self.world.repository.virtual_cluster(name)
         before = self.heads[name][-1] if self.heads[name] else None

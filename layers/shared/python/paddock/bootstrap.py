@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
     from paddock.model.cluster import Cluster
-    from paddock.model.identity import InstanceId, OperationId
+    from paddock.model.identity import InstanceId, OperationId, VirtualClusterId
     from paddock.model.node import Node
     from paddock.model.operation import Action, Operation
     from paddock.model.pace import Rates
@@ -242,20 +242,20 @@ def list_virtual_clusters(limit: int | None, after: str) -> tuple[Sequence[Virtu
     return virtual_clusters.list_virtual_clusters(repository(), limit, after)
 
 
-def get_virtual_cluster(virtual_cluster_id: str) -> VirtualCluster:
+def get_virtual_cluster(virtual_cluster_id: VirtualClusterId) -> VirtualCluster:
     """See ``virtual_clusters.get_virtual_cluster``."""
     return virtual_clusters.get_virtual_cluster(repository(), virtual_cluster_id)
 
 
 def virtual_cluster_history(
-    virtual_cluster_id: str, limit: int, before: int | None
+    virtual_cluster_id: VirtualClusterId, limit: int, before: int | None
 ) -> tuple[Sequence[VirtualClusterChange], int | None]:
     """See ``virtual_clusters.virtual_cluster_history``."""
     return virtual_clusters.virtual_cluster_history(repository(), virtual_cluster_id, limit, before)
 
 
 def delete_virtual_cluster(
-    virtual_cluster_id: str, expected: int | None, *, terminate: bool, by: str
+    virtual_cluster_id: VirtualClusterId, expected: int | None, *, terminate: bool, by: str
 ) -> tuple[VirtualCluster, Operation | None]:
     """See ``virtual_clusters.delete_virtual_cluster``."""
     return virtual_clusters.delete_virtual_cluster(

@@ -17,6 +17,7 @@ from uuid import UUID, uuid5
 InstanceId = NewType("InstanceId", str)
 NodeId = NewType("NodeId", str)
 OperationId = NewType("OperationId", str)
+VirtualClusterId = NewType("VirtualClusterId", str)
 
 NS_PER_REVISION = 1_000
 _INDEX_DIGITS = 5

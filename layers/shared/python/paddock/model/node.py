@@ -7,7 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from paddock.model.configuration import with_defaults
-from paddock.model.identity import InstanceId, NodeId, OperationId, operation_of
+from paddock.model.identity import InstanceId, NodeId, OperationId, VirtualClusterId, operation_of
 
 
 class NodeStatus(StrEnum):
@@ -103,7 +103,7 @@ class Node:
     hostname: str = ""
     dns_name: str = ""
     private_ip: str = ""
-    virtual_cluster: str = ""
+    virtual_cluster: VirtualClusterId = VirtualClusterId("")
     virtual_cluster_uid: str = ""
     claim_changed_at: int = 0
     provisioned: bool = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from paddock.model.identity import InstanceId
+from paddock.model.identity import InstanceId, VirtualClusterId
 from paddock.model.node import NodeStatus, TargetState
 from paddock.model.time import SECOND_NS
 
@@ -160,14 +160,14 @@ def serves_on(was: Node, becomes: Node) -> bool:
     return becomes.is_ready or (becomes.is_starting and not was.is_ready)
 
 
-def claimed_for(node: Node, virtual_cluster: str, uid: str, now: int) -> Node:
+def claimed_for(node: Node, virtual_cluster: VirtualClusterId, uid: str, now: int) -> Node:
     """The node claimed for a virtual cluster."""
     return replace(node, virtual_cluster=virtual_cluster, virtual_cluster_uid=uid, claim_changed_at=now)
 
 
 def unclaimed(node: Node, now: int) -> Node:
     """The node free again, after a claim that no virtual cluster confirmed."""
-    return claimed_for(node, "", "", now)
+    return claimed_for(node, VirtualClusterId(""), "", now)
 
 
 def given_back(node: Node, now: int) -> Node:

@@ -8,7 +8,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from paddock.model.identity import NodeId, OperationId, node_id, node_index, operation_of
+from paddock.model.identity import NodeId, OperationId, VirtualClusterId, node_id, node_index, operation_of
 from paddock.model.names import NameSet
 from paddock.model.node import LaunchSpec, Node, NodeStatus, ShutdownPolicy, TargetState
 from paddock.model.pace import DEFAULT_RATES, Bucket
@@ -112,7 +112,7 @@ class NodeGroup:
     first: int
     names: dict[str, str]
     placement_group_id: str = ""
-    virtual_cluster: str = ""
+    virtual_cluster: VirtualClusterId = VirtualClusterId("")
     virtual_cluster_uid: str = ""
     may_fall_back: bool = field(default=False, metadata={"alias": "movable"})
     keep_alive: bool = False
@@ -231,7 +231,7 @@ class Operation:
         """With these reasons by node, as many as a record holds."""
         return replace(self, errors=dict(islice(errors.items(), MAX_ERRORS)))
 
-    def virtual_clusters(self) -> set[str]:
+    def virtual_clusters(self) -> set[VirtualClusterId]:
         """The virtual clusters that its nodes are launched for."""
         return {group.virtual_cluster for group in self.groups if group.virtual_cluster}
 

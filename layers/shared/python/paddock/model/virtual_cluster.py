@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from paddock.model.identity import NodeId, OperationId, new_uid
+from paddock.model.identity import NodeId, OperationId, VirtualClusterId, new_uid
 from paddock.model.names import NameSet
 from paddock.model.time import DAY_NS
 
@@ -86,7 +86,7 @@ class VirtualCluster:
     before it commits has made it, so that its commit is based on a record which other writers can change.
     """
 
-    id: str
+    id: VirtualClusterId
     cluster: str
     revision: int = 0
     uid: str = ""
@@ -188,7 +188,7 @@ class VirtualClusterChange:
     ``removed`` by it. ``replica_sets`` are the nodes that were desired then.
     """
 
-    virtual_cluster: str
+    virtual_cluster: VirtualClusterId
     revision: int = 0
     previous: int
     at: int
@@ -201,7 +201,7 @@ class VirtualClusterChange:
     removed: int = 0
 
 
-def tombstone(virtual_cluster_id: str, cluster: str, now: int) -> VirtualCluster:
+def tombstone(virtual_cluster_id: VirtualClusterId, cluster: str, now: int) -> VirtualCluster:
     """The record that remembers a deleted virtual cluster's revision, so that it is not used again."""
     return VirtualCluster(
         id=virtual_cluster_id,

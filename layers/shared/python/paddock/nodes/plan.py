@@ -11,7 +11,7 @@ from paddock.model.base import MAX_NODES
 from paddock.model.configuration import merged
 from paddock.model.definition import bucket_id
 from paddock.model.desired import DesiredNodes
-from paddock.model.identity import new_operation_id
+from paddock.model.identity import VirtualClusterId, new_operation_id
 from paddock.model.limits import (
     count_bucket,
     is_avoided,
@@ -228,7 +228,7 @@ class NodePlan:
                 first=self._next_index,
                 names=NameSet(names).to_document(),
                 placement_group_id=group,
-                virtual_cluster=self._virtual_cluster.id if self._virtual_cluster else "",
+                virtual_cluster=self._virtual_cluster.id if self._virtual_cluster else VirtualClusterId(""),
                 virtual_cluster_uid=self._virtual_cluster.uid if self._virtual_cluster else "",
                 may_fall_back=may_fall_back,
                 keep_alive=attributes.keep_alive,

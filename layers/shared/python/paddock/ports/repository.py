@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from paddock.model.cluster import Cluster
-from paddock.model.identity import MAX_INDEX, NodeId, OperationId
+from paddock.model.identity import MAX_INDEX, NodeId, OperationId, VirtualClusterId
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, UsedRequestId
@@ -147,10 +147,10 @@ class Reads(Protocol):
     def usage_intervals(self, cluster: str, ended_after: int) -> Sequence[UsageInterval]:
         """The intervals of a cluster's nodes that ended later than this (ns), in the order of their ends."""
 
-    def virtual_cluster(self, virtual_cluster_id: str) -> VirtualCluster | None:
+    def virtual_cluster(self, virtual_cluster_id: VirtualClusterId) -> VirtualCluster | None:
         """The virtual cluster of this id; a deleted one that is still remembered included."""
 
-    def virtual_cluster_ids(self) -> Sequence[str]:
+    def virtual_cluster_ids(self) -> Sequence[VirtualClusterId]:
         """The ids of all virtual clusters but deleted ones, in order; also where a record cannot be read."""
 
     def virtual_clusters(
@@ -161,11 +161,11 @@ class Reads(Protocol):
         At most ``limit`` of them, and the id to go on after where there may be more.
         """
 
-    def unsatisfied_virtual_clusters(self) -> Sequence[str]:
+    def unsatisfied_virtual_clusters(self) -> Sequence[VirtualClusterId]:
         """The ids of those that want more nodes than they have. Eventually consistent."""
 
     def virtual_cluster_changes(
-        self, virtual_cluster_id: str, limit: int, before: int | None = None
+        self, virtual_cluster_id: VirtualClusterId, limit: int, before: int | None = None
     ) -> Sequence[VirtualClusterChange]:
         """Changes of one virtual cluster, also of a deleted one, latest first; at most ``limit``.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from paddock.model.identity import OperationId
+from paddock.model.identity import OperationId, VirtualClusterId
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,7 +16,7 @@ class WorkItem:
     """One operation or virtual cluster (its id), or cluster (its name) that has to be looked at."""
 
     operation_id: OperationId = OperationId("")
-    virtual_cluster: str = ""
+    virtual_cluster: VirtualClusterId = VirtualClusterId("")
     cluster: str = ""
 
 

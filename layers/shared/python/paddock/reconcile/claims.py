@@ -11,6 +11,7 @@ from paddock.virtual_clusters.claims import release_unconfirmed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from paddock.model.identity import VirtualClusterId
     from paddock.model.node import Node
     from paddock.store.store import Store
 
@@ -21,7 +22,7 @@ def release_stale_claims(store: Store, nodes: Sequence[Node]) -> int:
     The nodes are read before their virtual clusters. One that was claimed anew in between has changed, and is
     left alone; a virtual cluster that changes meanwhile is left to the next run.
     """
-    claimed: defaultdict[str, list[Node]] = defaultdict(list)
+    claimed: defaultdict[VirtualClusterId, list[Node]] = defaultdict(list)
     for node in nodes:
         if node.virtual_cluster:
             claimed[node.virtual_cluster].append(node)

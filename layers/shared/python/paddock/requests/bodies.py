@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, field
 from paddock.model.base import Count, Document, Revision
 from paddock.model.definition import ClusterDefinition, ClusterName, MachineType, NodeType, Word, must_fit
 from paddock.model.desired import DesiredNodes, NodeAttributes
+from paddock.model.identity import VirtualClusterId
 from paddock.model.names import PLACEHOLDER
 from paddock.model.node import ShutdownPolicy
 from paddock.model.virtual_cluster import AllocationMode
@@ -23,7 +24,7 @@ _REQUEST_ID = r"^[!-~]([ -~]{0,126}[!-~])?$"
 _VIRTUAL_CLUSTER_ID = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$"
 RequestId = Annotated[str, StringConstraints(pattern=_REQUEST_ID)]
 NameFormat = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9%][A-Za-z0-9_.%-]{0,62}$")]
-VirtualClusterId = Annotated[str, StringConstraints(pattern=_VIRTUAL_CLUSTER_ID)]
+ValidVirtualClusterId = Annotated[VirtualClusterId, StringConstraints(pattern=_VIRTUAL_CLUSTER_ID)]
 Selector = Annotated[str, StringConstraints(min_length=1, max_length=256)]
 Selectors = Annotated[tuple[Selector, ...], Field(max_length=MAX_SELECTED, strict=False)]
 
@@ -222,7 +223,7 @@ def _word_as_bool(value: Any) -> Any:
 class VirtualClusterWrite(Document):
     """The body of ``POST /virtual_clusters``."""
 
-    virtual_cluster_id: VirtualClusterId
+    virtual_cluster_id: ValidVirtualClusterId
     """Its id."""
     allocation_mode: Annotated[AllocationMode, Field(strict=False)] | None = None
     """Left out, `mixed`; cannot change."""

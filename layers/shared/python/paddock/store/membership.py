@@ -20,6 +20,7 @@ from paddock.ports.repository import Delete, Put
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from paddock.model.identity import VirtualClusterId
     from paddock.model.virtual_cluster import VirtualCluster
     from paddock.ports.repository import Reads, Write
 
@@ -30,8 +31,8 @@ def with_departures(read: Reads, writes: Sequence[Write], now: int) -> list[Writ
     Each virtual cluster that loses nodes adds up to two writes: its record and its history.
     """
     changed = [_released(write) for write in writes]
-    leaving: dict[str, list[Node]] = {}
-    reasons: dict[str, str] = {}
+    leaving: dict[VirtualClusterId, list[Node]] = {}
+    reasons: dict[VirtualClusterId, str] = {}
     for write, after in zip(writes, changed, strict=True):
         node = write.was
         if isinstance(node, Node) and node.is_ready and _gives_up(write):

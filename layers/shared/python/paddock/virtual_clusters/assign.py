@@ -8,7 +8,7 @@ from hashlib import sha256
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from paddock.model.identity import NodeId, operation_of
+from paddock.model.identity import NodeId, VirtualClusterId, operation_of
 from paddock.model.node import NodeStatus
 
 if TYPE_CHECKING:
@@ -96,6 +96,6 @@ def _pages(read: Reads, cluster: str, start: str) -> Iterator[Sequence[Node]]:
             break
 
 
-def _preference(virtual_cluster_id: str, node: Node) -> tuple[bool, bytes]:
+def _preference(virtual_cluster_id: VirtualClusterId, node: Node) -> tuple[bool, bytes]:
     """A sort key: each virtual cluster has its own order, so writers mostly pick different nodes."""
     return not node.virtual_cluster, sha256(f"{virtual_cluster_id}/{node.id}".encode()).digest()

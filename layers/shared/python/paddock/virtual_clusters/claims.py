@@ -35,6 +35,7 @@ from paddock.ports.repository import Put, WriteConflictError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from paddock.model.identity import VirtualClusterId
     from paddock.model.virtual_cluster import VirtualCluster
     from paddock.ports.repository import Write
     from paddock.store.store import Store, Written
@@ -126,7 +127,7 @@ def unclaim(store: Store, nodes: Sequence[Node], now: int) -> None:
         store.commit_each([Put(unclaimed(node, now), was=node) for node in nodes])
 
 
-def release_unconfirmed(store: Store, name: str, nodes: Sequence[Node]) -> int:
+def release_unconfirmed(store: Store, name: VirtualClusterId, nodes: Sequence[Node]) -> int:
     """Give back the nodes that bear this virtual cluster's name without being its own; returns their number.
 
     Claims younger than the longest function run are left, for they may be confirmed. The nodes are read
@@ -150,7 +151,7 @@ def release_unconfirmed(store: Store, name: str, nodes: Sequence[Node]) -> int:
     return len(stale)
 
 
-def repair_members(store: Store, name: str) -> int:
+def repair_members(store: Store, name: VirtualClusterId) -> int:
     """Take members that are not its own out of a virtual cluster; returns their number.
 
     Such a member is a bug, and other nodes take its place. The record is read before the nodes. A member was

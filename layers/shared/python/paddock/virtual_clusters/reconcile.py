@@ -18,6 +18,7 @@ from paddock.virtual_clusters.provision import Launch, launch_missing
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from paddock.model.identity import VirtualClusterId
     from paddock.model.operation import Operation
     from paddock.model.virtual_cluster import Condition, VirtualCluster
     from paddock.ports.repository import Reads
@@ -30,7 +31,7 @@ logger = logging.getLogger(__name__)
 def reconcile_virtual_cluster(
     store: Store,
     workflows: Workflows,
-    virtual_cluster_id: str,
+    virtual_cluster_id: VirtualClusterId,
     free_types: Collection[str] | None = None,
 ) -> Operation | None:
     """Assign launched and free nodes, and launch the nodes still missing; returns the launching operation.
@@ -102,7 +103,7 @@ def reconcile_unsatisfied(store: Store, workflows: Workflows, cluster: str) -> N
         raise passing[0]
 
 
-def join(store: Store, virtual_cluster_id: str) -> None:
+def join(store: Store, virtual_cluster_id: VirtualClusterId) -> None:
     """Assign the nodes that were launched for a virtual cluster and are Ready by now."""
 
     def attempt() -> None:

@@ -12,7 +12,14 @@ from paddock.errors import (
     NotFound,
     RevisionConflict,
 )
-from paddock.model.identity import NodeId, OperationId, new_operation_id, new_uid, operation_of
+from paddock.model.identity import (
+    NodeId,
+    OperationId,
+    VirtualClusterId,
+    new_operation_id,
+    new_uid,
+    operation_of,
+)
 from paddock.model.operation import Action
 from paddock.model.virtual_cluster import AllocationMode, VirtualCluster, change_between, tombstone
 from paddock.model.wording import listed, quoted
@@ -100,7 +107,7 @@ def write_virtual_cluster(
     return written
 
 
-def get_virtual_cluster(read: Reads, virtual_cluster_id: str) -> VirtualCluster:
+def get_virtual_cluster(read: Reads, virtual_cluster_id: VirtualClusterId) -> VirtualCluster:
     """The virtual cluster. Raises ``NotFound``."""
     is_possible = is_virtual_cluster_id(virtual_cluster_id)
     found = read.virtual_cluster(virtual_cluster_id) if is_possible else None
@@ -121,7 +128,7 @@ def list_virtual_clusters(
 
 
 def virtual_cluster_history(
-    read: Reads, virtual_cluster_id: str, limit: int, before: int | None
+    read: Reads, virtual_cluster_id: VirtualClusterId, limit: int, before: int | None
 ) -> tuple[Sequence[VirtualClusterChange], int | None]:
     """Changes, latest first, from below revision ``before`` on, and where to go on if there may be more.
 
@@ -139,7 +146,7 @@ def virtual_cluster_history(
 def delete_virtual_cluster(
     store: Store,
     workflows: Workflows,
-    virtual_cluster_id: str,
+    virtual_cluster_id: VirtualClusterId,
     expected: int | None,
     *,
     terminate: bool,
@@ -199,7 +206,9 @@ def _launch(read: Reads, virtual_cluster: VirtualCluster, now: int) -> Launch:
     return launch
 
 
-def _require_unchanged(read: Reads, virtual_cluster_id: str, stored: VirtualCluster | None) -> None:
+def _require_unchanged(
+    read: Reads, virtual_cluster_id: VirtualClusterId, stored: VirtualCluster | None
+) -> None:
     """Raise ``WriteConflictError`` if another writer was faster: it may have claimed the missing nodes."""
     now = read.virtual_cluster(virtual_cluster_id)
     if now is not None and (stored is None or now.revision != stored.revision):
@@ -231,7 +240,7 @@ def _held(read: Reads, virtual_cluster: VirtualCluster, ids: Collection[NodeId])
     return [node for node in nodes if virtual_cluster.is_claimant_of(node)]
 
 
-def _was_deleted(read: Reads, virtual_cluster_id: str, expected: int | None) -> bool:
+def _was_deleted(read: Reads, virtual_cluster_id: VirtualClusterId, expected: int | None) -> bool:
     """Whether a write with a revision means a deleted virtual cluster, rather than an id never used.
 
     Its history outlives its tombstone. A create that meets neither is committed only if there is still
@@ -240,7 +249,9 @@ def _was_deleted(read: Reads, virtual_cluster_id: str, expected: int | None) -> 
     return bool(expected) and bool(read.virtual_cluster_changes(virtual_cluster_id, 1))
 
 
-def _require_revision(virtual_cluster_id: str, current: VirtualCluster | None, expected: int | None) -> None:
+def _require_revision(
+    virtual_cluster_id: VirtualClusterId, current: VirtualCluster | None, expected: int | None
+) -> None:
     revision = current.revision if current else 0
     if (expected or 0) != revision:
         state = (

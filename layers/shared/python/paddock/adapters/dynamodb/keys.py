@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from paddock.model.cluster import Cluster
-from paddock.model.identity import OperationId
+from paddock.model.identity import OperationId, VirtualClusterId
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, UsedRequestId
@@ -94,12 +94,12 @@ def usage_interval(cluster_name: str, end: int, node_id: NodeId) -> Key:
     return Key(f"USAGE#{cluster_name}", f"{end:020}#{node_id}")
 
 
-def virtual_cluster(virtual_cluster_id: str) -> Key:
+def virtual_cluster(virtual_cluster_id: VirtualClusterId) -> Key:
     """Key of a virtual cluster."""
     return Key(VIRTUAL_CLUSTERS, virtual_cluster_id)
 
 
-def virtual_cluster_change(virtual_cluster_id: str, revision: int) -> Key:
+def virtual_cluster_change(virtual_cluster_id: VirtualClusterId, revision: int) -> Key:
     """Key of a change of a virtual cluster, after those of all earlier ones."""
     return Key(f"HISTORY#{virtual_cluster_id}", f"{revision:020}")
 

@@ -15,7 +15,7 @@ from paddock.adapters.dynamodb import keys
 from paddock.adapters.dynamodb.items import bytes_of, from_item, to_item
 from paddock.errors import StoreThrottled, StoreUnavailable
 from paddock.model.cluster import Cluster
-from paddock.model.identity import MAX_INDEX, NodeId, OperationId, node_id
+from paddock.model.identity import MAX_INDEX, NodeId, OperationId, VirtualClusterId, node_id
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, UsedRequestId
@@ -175,16 +175,15 @@ class DynamoDbRepository:
         key = keys.usage_interval(cluster, ended_after + 1, NodeId(""))
         return list(self._query(UsageInterval, key.pk, after=key.sk))
 
-    def virtual_cluster(self, virtual_cluster_id: str) -> VirtualCluster | None:
+    def virtual_cluster(self, virtual_cluster_id: VirtualClusterId) -> VirtualCluster | None:
         """See ``Repository.virtual_cluster``."""
         return self._get(VirtualCluster, keys.virtual_cluster(virtual_cluster_id))
 
-    def virtual_cluster_ids(self) -> Sequence[str]:
+    def virtual_cluster_ids(self) -> Sequence[VirtualClusterId]:
         """See ``Repository.virtual_cluster_ids``."""
         # Of virtual clusters, only what is left of deleted ones expires.
-        return list(
-            self._sort_keys(keys.VIRTUAL_CLUSTERS, FilterExpression="attribute_not_exists(expiresAt)")
-        )
+        ids = self._sort_keys(keys.VIRTUAL_CLUSTERS, FilterExpression="attribute_not_exists(expiresAt)")
+        return [VirtualClusterId(virtual_cluster_id) for virtual_cluster_id in ids]
 
     def virtual_clusters(
         self, limit: int | None = None, after: str = ""
@@ -199,12 +198,12 @@ class DynamoDbRepository:
             found.append(virtual_cluster)
         return found, None
 
-    def unsatisfied_virtual_clusters(self) -> Sequence[str]:
+    def unsatisfied_virtual_clusters(self) -> Sequence[VirtualClusterId]:
         """See ``Repository.unmet_virtual_clusters``."""
         return [item["sk"]["S"] for item in self._unsettled(keys.VIRTUAL_CLUSTERS)]
 
     def virtual_cluster_changes(
-        self, virtual_cluster_id: str, limit: int, before: int | None = None
+        self, virtual_cluster_id: VirtualClusterId, limit: int, before: int | None = None
     ) -> Sequence[VirtualClusterChange]:
         """See ``Repository.virtual_cluster_changes``."""
         key = keys.virtual_cluster_change(virtual_cluster_id, before or 0)
