@@ -29,7 +29,7 @@ class AllocationMode(StrEnum):
 
 
 class ConditionReason(StrEnum):
-    """Why a virtual cluster has all nodes that it asks for, or lacks some."""
+    """Why a virtual cluster has all that it asks for, or has not."""
 
     SATISFIED = "Satisfied"
     LAUNCHING = "Launching"
