@@ -38,8 +38,10 @@ test: $(READY)  ## Run all tests, those of the deployed stack beside the others
 	$(BIN)/python -m pytest -q --durations 10 tests/unit tests/contract; status=$$?; \
 	wait $$deployed && exit $$status
 
+# Contracts come first: a process that has done its own tests takes others from the end, and so the stores of
+# the contracts start in one process alone.
 unit: $(READY)  ## Run the tests that need no deployed stack (WORKERS=2)
-	@exec $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations 10 tests/unit tests/contract
+	@exec $(BIN)/python -m pytest -q -n $(WORKERS) --dist worksteal --durations 10 tests/contract tests/unit
 
 oracle: $(READY)  ## Compare the stores of the tests with Amazon's DynamoDB Local (Java, npm)
 	@ORACLE_REQUIRED=1 exec $(BIN)/python -m pytest -q -k "oracle" tests/contract

@@ -35,6 +35,8 @@ INTEGRITY = "xTeeRLvzEfqyd5lh3bH4c0kHvSHHmmhD5ZDsHFKAQ5g2Zl6JqlFdutaQhCLHzxEp6Ry
 PLACE = LOCAL / "dynamodb-local" / VERSION
 SERVER = Path(__file__).with_suffix(".xml")
 FETCH_SECONDS = 300
+# Java's second compiler and its parallel collector cost more than they save in the seconds that tests last.
+SHORT_LIVED = ("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 class NotHereError(Exception):
@@ -71,7 +73,8 @@ def main(home: str, port: str) -> int:
     library = f"{home}/DynamoDBLocal_lib"
     java = subprocess.Popen(
         [
-            *(_tool("java"), "-Xmx512m", f"-Dpaddock.port={port}", f"-Djava.library.path={library}"),
+            *(_tool("java"), "-Xmx512m", *SHORT_LIVED),
+            *(f"-Dpaddock.port={port}", f"-Djava.library.path={library}"),
             *("-cp", f"{home}/DynamoDBLocal.jar:{library}/*"),
             *("org.eclipse.jetty.xml.XmlConfiguration", str(SERVER)),
         ],
