@@ -484,10 +484,31 @@ def test_a_node_whose_stopped_instance_a_reimage_could_not_end_is_left_to_the_te
     dying.go(crash_before)
     world.drive(reimage, "finish")
     assert not world.operation(reimage.id).is_running
-    assert (only(world).status, world.reconcile().failed) == (NodeStatus.ACQUIRING, 0)
+    assert only(world).status is NodeStatus.ACQUIRING
+    assert world.reconcile().failed == 0
     world.ec2.reset_faults()
     world.settle()
     assert (world.nodes(), world.existing()) == ([], set())
+    assert invariants.at_rest(world) == []
+
+
+def test_a_node_whose_reimage_has_ended_keeps_its_instance_where_nothing_ends_it_any_more() -> None:
+    """A start took hold of the node before the termination that followed the reimage could."""
+    world = World()
+    [node] = world.ready()
+    reimage, _ = world.manage(Action.REIMAGE, ids=[node.id])
+    world.ec2.fail_next("TerminateInstances", "InternalError", times=1_000)
+    world.clock.advance(DEADLINE_NS / SECOND_NS)
+    dying = Actor(world, lambda world: world.step("finish", reimage.id))
+    while len(invariants.operations(world)) < 3:
+        dying.go()
+    dying.go(crash_before)
+    world.manage(Action.START, ids=[node.id])
+    world.ec2.reset_faults()
+    world.settle()
+    world.clock.advance(DEADLINE_NS / SECOND_NS)
+    world.settle()
+    assert (only(world).status, only(world).instance_ids) == (NodeStatus.READY, [node.instance_id])
     assert invariants.at_rest(world) == []
 
 

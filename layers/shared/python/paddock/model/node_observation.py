@@ -19,6 +19,7 @@ from paddock.model.node_lifecycle import (
     is_ending,
     is_stopping,
     is_terminating,
+    keeping_its_instance,
     stopped,
     without_replaced,
 )
@@ -154,17 +155,19 @@ def noticed(
     The very same node if nothing is new. A node whose instance has ended, or was not seen for long, has
     Failed, and so has a node that no operation launches any more, since its launching operation is among the
     ``ended``. A node whose instance is about to end has Failed too, and uses up its limits until the instance
-    is gone. A node whose instance was stopped is Deallocated, and shall be: only a start brings it back.
+    is gone. A node whose instance was stopped is Deallocated, and shall be: only a start brings it back. A
+    node whose instance should have been replaced, and was not ended, keeps it.
     """
-    if is_stranded(node, ended):
-        return failed(node, "the operation that should have launched it has ended")
     if not is_watched(node, ended):
-        return node
+        reason = "the operation that should have launched it has ended"
+        return failed(node, reason) if is_stranded(node, ended) else node
     instance = instance_of(node, seen)
     if is_terminating(node) and is_gone(node, instance, now):
         return None
+    if instance is not None and _may_keep(node, instance):
+        return keeping_its_instance(node)
     state = instance.state if instance is not None else None
-    # One that was about to end, or is to be replaced, is never Deallocated: a description may be old.
+    # A description may be older than the end of an instance that was stopped before.
     may_stop = node.is_ready or is_booting(node)
     if state is InstanceState.STOPPED and may_stop and now - node.ready_at >= STOPPED_GRACE_NS:
         return stopped(node, "its instance was stopped, and not by an action of this cluster")
@@ -172,6 +175,10 @@ def noticed(
         reason = f"its instance {instance.id} is being ended: {instance.state_reason or 'no reason given'}"
         return failing(node, reason)
     return observed(node, instance, now)
+
+
+def _may_keep(node: Node, instance: Instance) -> bool:
+    return node.is_starting and awaits_replacement(node) and not instance.state.is_ending
 
 
 def _has_started(node: Node, instance: Instance) -> bool:
