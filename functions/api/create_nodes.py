@@ -14,5 +14,5 @@ from paddock.requests.bodies import NodeCreationRequest
 @endpoint(NODES)
 def handler(request: Request) -> Reply:
     """Record the nodes and start the operation that launches them."""
-    operation, added = bootstrap.add_nodes(request.path("cluster"), request.body(NodeCreationRequest))
+    operation, added = bootstrap.add_nodes(request.cluster_name(), request.body(NodeCreationRequest))
     return Reply(202, creation_view(operation, added), request.location_of(operation.id))

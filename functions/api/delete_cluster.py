@@ -12,6 +12,6 @@ from paddock.http.request import Request
 @endpoint(CLUSTERS)
 def handler(request: Request) -> Reply:
     """Remove the cluster, on condition of its revision where one is given."""
-    name = request.path("cluster")
+    name = request.cluster_name()
     bootstrap.delete_cluster(name, request.deleted_revision())
     return Reply(200, {"name": name, "deleted": True})

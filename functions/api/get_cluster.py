@@ -13,5 +13,5 @@ from paddock.http.views.cluster import cluster_view
 @endpoint(CLUSTERS)
 def handler(request: Request) -> Reply:
     """Answer the cluster."""
-    cluster = bootstrap.get_cluster(request.path("cluster"))
+    cluster = bootstrap.get_cluster(request.cluster_name())
     return Reply(200, cluster_view(cluster), etag(cluster.revision))

@@ -15,6 +15,6 @@ from paddock.http.views.node import NODES_LISTED
 def handler(request: Request) -> Reply:
     """Answer the status, with the nodes where ``nodes=true`` asks for them."""
     with_nodes = request.flag("nodes")
-    status = bootstrap.get_cluster_status(request.path("cluster"), with_nodes=with_nodes)
+    status = bootstrap.get_cluster_status(request.cluster_name(), with_nodes=with_nodes)
     view = status_view(status, bootstrap.settings().region)
     return Reply(200, view, listing=NODES_LISTED if with_nodes else None)

@@ -20,7 +20,7 @@ def handler(request: Request) -> Reply:
     if operation is None:
         operation = request.query("operation_id")
     page = bootstrap.list_nodes(
-        request.path("cluster"),
+        request.cluster_name(),
         None if operation is None else OperationId(operation),
         request.query("request_id"),
         request.limit("maxResults", MAX_NODES),

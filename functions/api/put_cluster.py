@@ -15,5 +15,5 @@ from paddock.requests.bodies import ClusterWrite
 def handler(request: Request) -> Reply:
     """Write the definition on condition of its revision; 201 for a new cluster."""
     body = request.body(ClusterWrite)
-    cluster, is_new = bootstrap.put_cluster(request.path("cluster"), body, request.revision(body.revision))
+    cluster, is_new = bootstrap.put_cluster(request.cluster_name(), body, request.revision(body.revision))
     return Reply(201 if is_new else 200, cluster_view(cluster), etag(cluster.revision))

@@ -16,5 +16,5 @@ from paddock.requests.bodies import NodeManagementRequest
 def handler(request: Request) -> Reply:
     """Mark the nodes and start the operation that ends their instances and forgets them."""
     body = request.body(NodeManagementRequest)
-    operation, results = bootstrap.act_on_nodes(Action.REMOVE, request.path("cluster"), body)
+    operation, results = bootstrap.act_on_nodes(Action.REMOVE, request.cluster_name(), body)
     return Reply(202, management_view(operation, results), request.location_of(operation.id))

@@ -12,5 +12,5 @@ from paddock.http.request import Request
 @endpoint(NODES)
 def handler(request: Request) -> Reply:
     """Start the operation that launches them; whatever the body is, it is ignored."""
-    operation = bootstrap.retry_failed(request.path("cluster"))
+    operation = bootstrap.retry_failed(request.cluster_name())
     return Reply(200, {"operationId": operation.id}, request.location_of(operation.id))

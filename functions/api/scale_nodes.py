@@ -20,5 +20,5 @@ def handler(request: Request) -> Reply:
         "totalNodeCount": request.count("totalNodeCount"),
     }
     desired = request.body(ScaleRequest, in_query)
-    operation, added = bootstrap.scale_node_array(request.path("cluster"), request.path("nodearray"), desired)
+    operation, added = bootstrap.scale_node_array(request.cluster_name(), request.path("nodearray"), desired)
     return Reply(202, creation_view(operation, added), request.location_of(operation.id))

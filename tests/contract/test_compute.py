@@ -13,7 +13,7 @@ from botocore.config import Config
 
 from paddock.adapters.ec2 import Ec2Compute, group_name, refusal_kind
 from paddock.errors import ComputeThrottled, ComputeUnavailable, LaunchRefused
-from paddock.model.identity import InstanceId, NodeId, OperationId
+from paddock.model.identity import ClusterName, InstanceId, NodeId, OperationId
 from paddock.model.instance import InstanceState
 from paddock.ports.compute import LaunchRequest, LaunchResult, MachineFacts, Refusal, RefusalKind
 from tests.emulator.ec2_server import Ec2Server, serving
@@ -84,7 +84,7 @@ def request(attempt: int = 0, /, **changes: object) -> LaunchRequest:
     """A launch on behalf of operation-1; another attempt has another token."""
     usual = LaunchRequest(
         client_token=f"operation-1.0.{attempt}",
-        cluster="alpha",
+        cluster=ClusterName("alpha"),
         operation_id=OPERATION,
         count=2,
         instance_type="c5.large",
@@ -133,14 +133,14 @@ def test_a_launch_gives_the_number_asked_for_with_ids_sorted(cloud: Cloud) -> No
 def test_the_same_token_again_answers_with_the_same_instances_and_launches_nothing(cloud: Cloud) -> None:
     first = cloud.compute.launch(request())
     assert cloud.compute.launch(request()) == first
-    assert len(cloud.compute.launched_by("alpha", OPERATION)) == 2
+    assert len(cloud.compute.launched_by(ClusterName("alpha"), OPERATION)) == 2
 
 
 def test_the_same_token_sent_by_many_at_once_launches_once(cloud: Cloud) -> None:
     with ThreadPoolExecutor(8) as pool:
         results = set(pool.map(cloud.compute.launch, [request()] * 16))
     assert len(results) == 1
-    assert len(cloud.compute.launched_by("alpha", OPERATION)) == 2
+    assert len(cloud.compute.launched_by(ClusterName("alpha"), OPERATION)) == 2
 
 
 def test_another_token_launches_anew(cloud: Cloud) -> None:
@@ -337,7 +337,7 @@ def test_all_come_together_or_none(cloud: Cloud, *, interruptible: bool) -> None
     changes = {"together": True, "interruptible": interruptible}
     result = cloud.compute.launch(request(count=3, subnet_ids=(EAST,), **changes))
     assert (result.instance_ids, result.refusal_kind) == ((), RefusalKind.CAPACITY)
-    assert cloud.compute.launched_in("alpha") == []
+    assert cloud.compute.launched_in(ClusterName("alpha")) == []
     assert len(cloud.launch(2, attempt=1, subnet_ids=(EAST,), **changes)) == 2
     assert len(cloud.launch(3, attempt=2, subnet_ids=(WEST,), **changes)) == 3
 
@@ -504,7 +504,7 @@ def test_an_instance_is_not_seen_until_descriptions_catch_up(cloud: Cloud) -> No
     cloud.ec2.configure(describe_lag_seconds=60)
     new = cloud.launch(1, attempt=1)
     assert set(cloud.compute.describe(old + new)) == set(old)
-    assert [instance.id for instance in cloud.compute.launched_by("alpha", OPERATION)] == old
+    assert [instance.id for instance in cloud.compute.launched_by(ClusterName("alpha"), OPERATION)] == old
     cloud.clock.advance(60)
     assert set(cloud.compute.describe(old + new)) == {*old, *new}
 
@@ -518,16 +518,18 @@ def test_nothing_is_asked_of_the_cloud_for_no_ids(cloud: Cloud) -> None:
 def test_launched_by_finds_one_operation_of_one_cluster(cloud: Cloud) -> None:
     ids = cloud.launch(2)
     cloud.launch(2, attempt=1, operation_id="operation-2")
-    cloud.launch(2, attempt=2, cluster="beta")
-    assert {instance.id for instance in cloud.compute.launched_by("alpha", OPERATION)} == set(ids)
-    assert cloud.compute.launched_by("alpha", OperationId("operation-3")) == []
+    cloud.launch(2, attempt=2, cluster=ClusterName("beta"))
+    assert {instance.id for instance in cloud.compute.launched_by(ClusterName("alpha"), OPERATION)} == set(
+        ids
+    )
+    assert cloud.compute.launched_by(ClusterName("alpha"), OperationId("operation-3")) == []
 
 
 def test_launched_by_shows_terminated_instances_while_the_cloud_does(cloud: Cloud) -> None:
     ids = cloud.launch(2)
     cloud.ec2.end(ids[0], "Server.SpotInstanceTermination: Spot instance termination")
     cloud.clock.advance(30)
-    found = {instance.id: instance for instance in cloud.compute.launched_by("alpha", OPERATION)}
+    found = {instance.id: instance for instance in cloud.compute.launched_by(ClusterName("alpha"), OPERATION)}
     assert found[ids[0]].state is InstanceState.TERMINATED
     assert found[ids[0]].state_reason == "Server.SpotInstanceTermination: Spot instance termination"
     assert found[ids[1]].state is InstanceState.RUNNING
@@ -535,24 +537,24 @@ def test_launched_by_shows_terminated_instances_while_the_cloud_does(cloud: Clou
 
 def test_launched_in_finds_what_this_deployment_launched_in_one_cluster(cloud: Cloud) -> None:
     ids = cloud.launch(2) + cloud.launch(1, attempt=1, operation_id="operation-2")
-    cloud.launch(2, attempt=2, cluster="beta")
+    cloud.launch(2, attempt=2, cluster=ClusterName("beta"))
     tag(cloud, cloud.launch(1, attempt=3), "deployment", "another")
     cloud.ec2.end(ids[0])
     cloud.clock.advance(30)
-    found = {instance.id: instance for instance in cloud.compute.launched_in("alpha")}
+    found = {instance.id: instance for instance in cloud.compute.launched_in(ClusterName("alpha"))}
     assert found.keys() == set(ids)
     assert [found[id_].state.value for id_ in ids] == ["terminated", "running", "running"]
     assert [found[id_].operation_id for id_ in ids] == ["operation-1", "operation-1", "operation-2"]
-    assert cloud.compute.launched_in("gamma") == []
+    assert cloud.compute.launched_in(ClusterName("gamma")) == []
 
 
 def test_clusters_are_those_with_instances_of_this_deployment_that_have_not_ended(cloud: Cloud) -> None:
     assert set(cloud.compute.clusters()) == set()
     cloud.launch(2)
-    ended = cloud.launch(2, attempt=1, cluster="beta")
-    stopped = cloud.launch(1, attempt=2, cluster="gamma")
-    tag(cloud, cloud.launch(1, attempt=3, cluster="delta"), "deployment", "another")
-    tag(cloud, cloud.launch(1, attempt=4, cluster="epsilon"), "cluster", "")
+    ended = cloud.launch(2, attempt=1, cluster=ClusterName("beta"))
+    stopped = cloud.launch(1, attempt=2, cluster=ClusterName("gamma"))
+    tag(cloud, cloud.launch(1, attempt=3, cluster=ClusterName("delta")), "deployment", "another")
+    tag(cloud, cloud.launch(1, attempt=4, cluster=ClusterName("epsilon")), "cluster", "")
     cloud.compute.terminate(ended)
     cloud.compute.stop(stopped)
     cloud.clock.advance(30)
@@ -581,8 +583,8 @@ def test_copied_tags_do_not_make_an_instance_ours(cloud: Cloud) -> None:
     copy = cloud.ec2.copy(id_)
     instance = cloud.compute.describe([copy])[copy]
     assert (instance.cluster, instance.operation_id) == ("", "")
-    assert [one.id for one in cloud.compute.launched_in("alpha")] == [id_]
-    assert [one.id for one in cloud.compute.launched_by("alpha", OPERATION)] == [id_]
+    assert [one.id for one in cloud.compute.launched_in(ClusterName("alpha"))] == [id_]
+    assert [one.id for one in cloud.compute.launched_by(ClusterName("alpha"), OPERATION)] == [id_]
     cloud.compute.terminate([id_])
     assert set(cloud.compute.clusters()) == set()
 
@@ -603,7 +605,9 @@ def test_an_instance_bears_its_node_once_it_is_tagged(cloud: Cloud) -> None:
     ]
     assert (seen[first].cluster, seen[first].operation_id) == ("alpha", "operation-1")
     assert cloud.compute.tag(first, NodeId("operation-1-2"), "hpc-2") == ""
-    assert [one.name for one in cloud.compute.launched_in("alpha") if one.id == first] == ["hpc-2"]
+    assert [one.name for one in cloud.compute.launched_in(ClusterName("alpha")) if one.id == first] == [
+        "hpc-2"
+    ]
 
 
 def test_a_tag_that_is_refused_is_told(cloud: Cloud) -> None:
@@ -621,10 +625,14 @@ def test_thousands_are_launched_described_found_and_ended(cloud: Cloud) -> None:
     ids = cloud.launch(2500)
     cloud.ec2.protect(ids[1200])
     assert set(cloud.compute.describe([*ids, UNKNOWN])) == set(ids)
-    assert {instance.id for instance in cloud.compute.launched_by("alpha", OPERATION)} == set(ids)
+    assert {instance.id for instance in cloud.compute.launched_by(ClusterName("alpha"), OPERATION)} == set(
+        ids
+    )
     assert cloud.compute.terminate([*ids, UNKNOWN]).keys() == {ids[1200]}
     cloud.clock.advance(20)
-    ended = {i.id for i in cloud.compute.launched_by("alpha", OPERATION) if i.state == "terminated"}
+    ended = {
+        i.id for i in cloud.compute.launched_by(ClusterName("alpha"), OPERATION) if i.state == "terminated"
+    }
     assert set(ids) - ended == {ids[1200]}
     # Three full batches each, and one more for the one that EC2 named.
     assert cloud.ec2.calls["TerminateInstances"] <= 5
@@ -825,8 +833,8 @@ EVERY_CALL = pytest.mark.parametrize(
         ("CreateFleet", lambda compute: compute.launch(request())),
         ("CreatePlacementGroup", lambda compute: compute.launch(request(placement_group="ring"))),
         ("DescribeInstances", lambda compute: compute.describe([UNKNOWN])),
-        ("DescribeInstances", lambda compute: compute.launched_by("alpha", OPERATION)),
-        ("DescribeInstances", lambda compute: compute.launched_in("alpha")),
+        ("DescribeInstances", lambda compute: compute.launched_by(ClusterName("alpha"), OPERATION)),
+        ("DescribeInstances", lambda compute: compute.launched_in(ClusterName("alpha"))),
         ("DescribeInstances", lambda compute: compute.clusters()),
         ("TerminateInstances", lambda compute: compute.terminate([UNKNOWN])),
         ("CreateTags", lambda compute: compute.tag(UNKNOWN, NodeId("operation-1-1"), "hpc-1")),
@@ -878,7 +886,7 @@ def test_after_a_lost_answer_the_same_token_finds_what_was_launched(cloud: Cloud
     cloud.ec2.fail_next("CreateFleet", code, after_effect=True)
     with pytest.raises(ComputeUnavailable):
         cloud.compute.launch(request(count=3))
-    launched = {instance.id for instance in cloud.compute.launched_by("alpha", OPERATION)}
+    launched = {instance.id for instance in cloud.compute.launched_by(ClusterName("alpha"), OPERATION)}
     assert len(launched) == 3
     assert set(cloud.compute.launch(request(count=3)).instance_ids) == launched
     assert len(cloud.records("id")) == 3

@@ -16,7 +16,7 @@ import pytest
 from paddock.adapters.dynamodb.repository import DynamoDbRepository
 from paddock.errors import RecordTooLarge
 from paddock.model.cluster import Cluster
-from paddock.model.identity import OperationId, VirtualClusterId, new_operation_id, node_id
+from paddock.model.identity import ClusterName, OperationId, VirtualClusterId, new_operation_id, node_id
 from paddock.model.ledger import BucketUse, Ledger
 from paddock.model.names import NameSet
 from paddock.model.node import LaunchSpec, Node, NodeStatus, TargetState
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from paddock.ports.repository import Record, Repository, Write
 
+DEMO = ClusterName("demo")
 FREE_FORM: dict[str, Any] = {
     "text": 'Grüße, 世界 🐎 "quoted" \\ \u2028',
     "big": 2**70,
@@ -80,7 +81,7 @@ def spec(**changes: Any) -> LaunchSpec:
     return replace(usual, **changes)
 
 
-def node(identity: str = "", cluster: str = "demo", revision: int = 1, **changes: Any) -> Node:
+def node(identity: str = "", cluster: ClusterName = DEMO, revision: int = 1, **changes: Any) -> Node:
     identity = identity or node_id(new_operation_id(START), 1)
     return Node(
         **{
@@ -99,7 +100,7 @@ def nodes_of(operation: Operation, indexes: Iterable[int]) -> list[Node]:
     return [node(node_id(operation.id, index), operation.cluster) for index in indexes]
 
 
-def operation(cluster: str = "demo", **changes: Any) -> Operation:
+def operation(cluster: ClusterName = DEMO, **changes: Any) -> Operation:
     return Operation(
         **{
             "id": new_operation_id(START),
@@ -118,20 +119,22 @@ def operation(cluster: str = "demo", **changes: Any) -> Operation:
 def cluster(name: str = "demo", revision: int = 1) -> Cluster:
     array = nodearray("ondemand", bucket(memory=0.1), configuration=FREE_FORM)
     body = ClusterWrite.model_validate({"nodearrays": [array]})
-    return Cluster(name=name, revision=revision, definition=body.definition())
+    return Cluster(name=ClusterName(name), revision=revision, definition=body.definition())
 
 
 def ledger(name: str = "demo", revision: int = 1, **changes: Any) -> Ledger:
-    return Ledger(cluster=name, revision=revision, **changes)
+    return Ledger(cluster=ClusterName(name), revision=revision, **changes)
 
 
 def virtual_cluster(identity: str = "vc", revision: int = 1, **changes: Any) -> VirtualCluster:
-    return VirtualCluster(id=VirtualClusterId(identity), cluster="demo", revision=revision, **changes)
+    return VirtualCluster(
+        id=VirtualClusterId(identity), cluster=ClusterName("demo"), revision=revision, **changes
+    )
 
 
 def used(request_id: str = "r", name: str = "demo") -> UsedRequestId:
     return UsedRequestId(
-        request_id=request_id, cluster=name, operation_id=new_operation_id(START), revision=1
+        request_id=request_id, cluster=ClusterName(name), operation_id=new_operation_id(START), revision=1
     )
 
 
@@ -166,7 +169,7 @@ def changed(record: Any, **changes: Any) -> Any:
 # Round trips.
 
 RECORDS: dict[str, tuple[Record, Callable[[Repository], Record | None]]] = {
-    "cluster": (cluster("a b.c-d_E"), lambda stored: stored.cluster("a b.c-d_E")),
+    "cluster": (cluster("a b.c-d_E"), lambda stored: stored.cluster(ClusterName("a b.c-d_E"))),
     "ledger": (
         ledger(
             buckets={"bucket-1": BucketUse(active=2, nodes=3, placement_groups={"ring": 2})},
@@ -174,7 +177,7 @@ RECORDS: dict[str, tuple[Record, Callable[[Repository], Record | None]]] = {
             placement_groups={"ondemand/ring": 3, "ondemand/left": 0},
             capacity_failures={"bucket-1": 1_735_000_000_123_456_789},
         ),
-        lambda stored: stored.ledger("demo"),
+        lambda stored: stored.ledger(ClusterName("demo")),
     ),
     "node": (
         node(
@@ -198,7 +201,7 @@ RECORDS: dict[str, tuple[Record, Callable[[Repository], Record | None]]] = {
             ready_at=2,
             unseen_since=3,
         ),
-        lambda stored: next(iter(stored.nodes("demo")), None),
+        lambda stored: next(iter(stored.nodes(ClusterName("demo"))), None),
     ),
     "operation": (
         operation(
@@ -238,10 +241,10 @@ RECORDS: dict[str, tuple[Record, Callable[[Repository], Record | None]]] = {
         Quotas(revision=2, asked_at=START, cores={"L-1216C47A": 1_152, "L-417A185B": 0}),
         lambda stored: stored.quotas(),
     ),
-    "request": (used("~ r #1 ~"), lambda stored: stored.request("demo", "~ r #1 ~")),
+    "request": (used("~ r #1 ~"), lambda stored: stored.request(ClusterName("demo"), "~ r #1 ~")),
     "usage interval": (
         interval(START + 2, name="a b.c-d_E", price_per_hour=0.1, interruptible=True, start=START),
-        lambda stored: next(iter(stored.usage_intervals("a b.c-d_E", 0)), None),
+        lambda stored: next(iter(stored.usage_intervals(ClusterName("a b.c-d_E"), 0)), None),
     ),
     "virtual cluster": (
         virtual_cluster(
@@ -270,24 +273,24 @@ def test_each_kind_of_record_is_read_as_it_was_written(
 
 
 def test_what_is_not_there_is_not_found(repository: Repository) -> None:
-    assert repository.cluster("demo") is None
-    assert repository.ledger("demo") is None
+    assert repository.cluster(ClusterName("demo")) is None
+    assert repository.ledger(ClusterName("demo")) is None
     assert repository.operation(new_operation_id(START)) is None
     assert repository.quotas() is None
     assert repository.pace() is None
-    assert repository.request("demo", "r") is None
+    assert repository.request(ClusterName("demo"), "r") is None
     assert repository.virtual_cluster(VirtualClusterId("vc")) is None
     for found in (
         repository.clusters(),
         repository.cluster_names(),
-        repository.nodes("demo"),
+        repository.nodes(ClusterName("demo")),
         repository.nodes_made_by(operation()),
-        repository.nodes_by_id("demo", [node().id]),
-        repository.nodes_by_id("demo", []),
+        repository.nodes_by_id(ClusterName("demo"), [node().id]),
+        repository.nodes_by_id(ClusterName("demo"), []),
         repository.requests("r"),
         repository.running_operations(),
         repository.virtual_cluster_ids(),
-        repository.usage_intervals("demo", 0),
+        repository.usage_intervals(ClusterName("demo"), 0),
     ):
         assert list(found) == []
     assert repository.virtual_clusters() == ([], None)
@@ -302,7 +305,7 @@ def test_a_record_is_put_only_where_there_is_none(repository: Repository) -> Non
     with pytest.raises(WriteConflictError) as conflict:
         repository.commit(write)
     assert conflict.value.writes == (write,)
-    assert repository.ledger("demo") == ledger(revision=5)
+    assert repository.ledger(ClusterName("demo")) == ledger(revision=5)
 
 
 def test_a_record_is_replaced_where_it_is_what_the_write_was_based_on(repository: Repository) -> None:
@@ -310,7 +313,7 @@ def test_a_record_is_replaced_where_it_is_what_the_write_was_based_on(repository
     second = changed(first, names={"x": "1"})
     store(repository, first)
     repository.commit(Put(second, was=first))
-    assert repository.ledger("demo") == second
+    assert repository.ledger(ClusterName("demo")) == second
 
 
 @pytest.mark.parametrize("revision", [4, 5])
@@ -320,13 +323,13 @@ def test_a_write_that_does_not_raise_the_revision_is_refused(repository: Reposit
     store(repository, before)
     with pytest.raises(ValueError, match="must raise the revision above 5"):
         repository.commit(Put(ledger(revision=revision, names={"x": "1"}), was=before))
-    assert repository.ledger("demo") == before
+    assert repository.ledger(ClusterName("demo")) == before
 
 
 def test_a_new_record_must_have_a_revision(repository: Repository) -> None:
     with pytest.raises(ValueError, match="must raise the revision above 0"):
         repository.commit(Put(ledger(revision=0), was=None))
-    assert repository.ledger("demo") is None
+    assert repository.ledger(ClusterName("demo")) is None
 
 
 @pytest.mark.parametrize("act", [Delete, Check, lambda was: Put(changed(was), was=was)])
@@ -335,27 +338,27 @@ def test_a_stale_write_is_refused_and_named(repository: Repository, act: Callabl
     second = changed(first)
     store(repository, first)
     repository.commit(Put(second, was=first))
-    for stale in (act(first), act(ledger("never"))):
+    for stale in (act(first), act(ledger(ClusterName("never")))):
         with pytest.raises(WriteConflictError) as conflict:
             repository.commit(stale)
         assert conflict.value.writes == (stale,)
-    assert repository.ledger("demo") == second
+    assert repository.ledger(ClusterName("demo")) == second
 
 
 def test_a_delete_removes_the_record_and_makes_room_for_a_new_one(repository: Repository) -> None:
     one = node()
     store(repository, one)
     repository.commit(Delete(one))
-    assert repository.nodes("demo") == []
+    assert repository.nodes(ClusterName("demo")) == []
     store(repository, one)
-    assert repository.nodes("demo") == [one]
+    assert repository.nodes(ClusterName("demo")) == [one]
 
 
 def test_a_check_writes_nothing_and_lets_the_others_be_written(repository: Repository) -> None:
     store(repository, cluster())
     repository.commit(Check(cluster()), Put(ledger(), was=None))
-    assert repository.cluster("demo") == cluster()
-    assert repository.ledger("demo") == ledger()
+    assert repository.cluster(ClusterName("demo")) == cluster()
+    assert repository.ledger(ClusterName("demo")) == ledger()
 
 
 def test_a_check_that_fails_holds_the_others_back(repository: Repository) -> None:
@@ -363,7 +366,7 @@ def test_a_check_that_fails_holds_the_others_back(repository: Repository) -> Non
     with pytest.raises(WriteConflictError) as conflict:
         repository.commit(Check(cluster(revision=1)), Put(ledger(), was=None))
     assert conflict.value.writes == (Check(cluster(revision=1)),)
-    assert repository.ledger("demo") is None
+    assert repository.ledger(ClusterName("demo")) is None
 
 
 def test_a_hundred_writes_are_done_together(repository: Repository) -> None:
@@ -374,7 +377,7 @@ def test_a_hundred_writes_are_done_together(repository: Repository) -> None:
     fresh = nodes_of(made, range(51, 101))
     writes = [Put(new, was=old) for new, old in zip(after, before[:49], strict=True)]
     repository.commit(*writes, Delete(before[49]), *(Put(one, was=None) for one in fresh))
-    assert repository.nodes("demo") == [*after, *fresh]
+    assert repository.nodes(ClusterName("demo")) == [*after, *fresh]
 
 
 def test_of_a_hundred_writes_one_that_is_stale_leaves_everything_untouched(repository: Repository) -> None:
@@ -388,7 +391,7 @@ def test_of_a_hundred_writes_one_that_is_stale_leaves_everything_untouched(repos
     with pytest.raises(WriteConflictError) as conflict:
         repository.commit(*writes, stale, *deletes, *fresh)
     assert conflict.value.writes == (stale,)
-    assert repository.nodes("demo") == before
+    assert repository.nodes(ClusterName("demo")) == before
 
 
 def test_a_conflict_names_exactly_the_writes_that_lost(repository: Repository) -> None:
@@ -412,14 +415,14 @@ def test_a_record_that_is_too_large_is_told_and_nothing_is_written(repository: R
     large = node(status_message="世" * 140_000)
     with pytest.raises(RecordTooLarge):
         repository.commit(Put(ledger(), was=None), Put(large, was=None))
-    assert repository.ledger("demo") is None
-    assert repository.nodes("demo") == []
+    assert repository.ledger(ClusterName("demo")) is None
+    assert repository.nodes(ClusterName("demo")) == []
 
 
 def test_a_record_just_below_the_limit_is_written(repository: Repository) -> None:
     large = node(status_message="x" * 388_000)
     store(repository, large)
-    assert repository.nodes("demo") == [large]
+    assert repository.nodes(ClusterName("demo")) == [large]
 
 
 # Reading.
@@ -427,7 +430,7 @@ def test_a_record_just_below_the_limit_is_written(repository: Repository) -> Non
 
 def test_clusters_come_by_name(repository: Repository) -> None:
     names = ["b", "a", "demo 2", "demo", "Z", "demo2"]
-    store(repository, *(cluster(name) for name in names), ledger("a"), virtual_cluster("a"))
+    store(repository, *(cluster(name) for name in names), ledger(ClusterName("a")), virtual_cluster("a"))
     assert [one.name for one in repository.clusters()] == sorted(names)
     assert [one.name for one in repository.clusters("b")] == ["demo", "demo 2", "demo2"]
     assert [one.name for one in repository.clusters("c")] == ["demo", "demo 2", "demo2"]
@@ -436,17 +439,17 @@ def test_clusters_come_by_name(repository: Repository) -> None:
 
 def test_nodes_come_by_id_and_of_their_cluster_alone(repository: Repository) -> None:
     names = ["demo", "demo 2", "demo2", "dem", "demo#NODE"]
-    made = {name: nodes_of(operation(name), range(1, 4)) for name in names}
+    made = {name: nodes_of(operation(ClusterName(name)), range(1, 4)) for name in names}
     store(repository, *(one for nodes in made.values() for one in reversed(nodes)))
     store(repository, *(ledger(name) for name in names))
     for name in names:
-        assert repository.nodes(name) == made[name]
+        assert repository.nodes(ClusterName(name)) == made[name]
 
 
 def test_nodes_of_a_create_are_those_that_it_made(repository: Repository) -> None:
     first = operation(id="00000000-0000-4000-8000-000000000000")
     second = operation(id="00000000-0000-4000-8000-000000100000")
-    elsewhere = replace(first, cluster="demo 2")
+    elsewhere = replace(first, cluster=ClusterName("demo 2"))
     made = {one.cluster + one.id: nodes_of(one, range(1, 4)) for one in (first, second, elsewhere)}
     store(repository, *(one for nodes in made.values() for one in nodes))
     for one in (first, second, elsewhere):
@@ -472,7 +475,7 @@ def test_thousands_of_nodes_are_read_whole_and_in_order(repository: Repository) 
     # More than two pages of 1 MB.
     nodes = [replace(one, status_message="x" * 1_500) for one in nodes_of(made, range(1, 1_201))]
     store(repository, *reversed(nodes))
-    assert repository.nodes("demo") == nodes
+    assert repository.nodes(ClusterName("demo")) == nodes
     assert repository.nodes_made_by(made) == nodes
 
 
@@ -483,27 +486,27 @@ def test_pages_hold_each_node_of_the_cluster_exactly_once_and_in_order(
     first = operation(id="00000000-0000-4000-8000-000000000000")
     second = operation(id="00000000-0000-4000-8000-000000100000")
     made = [*nodes_of(first, range(1, 5)), *nodes_of(second, range(1, 4))]
-    elsewhere = nodes_of(replace(first, cluster="demo 2"), range(1, 10))
-    store(repository, *reversed(made), *elsewhere, ledger("demo"), ledger("demo 2"))
+    elsewhere = nodes_of(replace(first, cluster=ClusterName("demo 2")), range(1, 10))
+    store(repository, *reversed(made), *elsewhere, ledger(ClusterName("demo")), ledger("demo 2"))
     pages: list[Node] = []
     after = ""
-    while found := repository.nodes("demo", limit, after):
+    while found := repository.nodes(ClusterName("demo"), limit, after):
         assert len(found) == limit or len(pages) + len(found) == len(made)
         pages += found
         after = found[-1].id
     assert pages == made
-    assert repository.nodes("demo", None, made[2].id) == made[3:]
-    assert repository.nodes("demo", 1, "f" * 8 + made[0].id[8:]) == []
+    assert repository.nodes(ClusterName("demo"), None, made[2].id) == made[3:]
+    assert repository.nodes(ClusterName("demo"), 1, "f" * 8 + made[0].id[8:]) == []
 
 
 def test_pages_hold_nodes_that_stay_exactly_once_while_others_come_and_go(repository: Repository) -> None:
     made = operation(id="00000000-0000-4000-8000-000000000000")
     nodes = nodes_of(made, [1, 2, 4, 5, 7, 8])
     store(repository, *nodes)
-    first = repository.nodes("demo", 2)
+    first = repository.nodes(ClusterName("demo"), 2)
     # What came before the place where reading goes on is missed, what comes after it is not.
     repository.commit(Delete(nodes[1]), Delete(nodes[3]), *(Put(new, None) for new in nodes_of(made, [3, 6])))
-    rest = repository.nodes("demo", 10, first[-1].id)
+    rest = repository.nodes(ClusterName("demo"), 10, first[-1].id)
     indexes = [int(one.id[-1]) for one in [*first, *rest]]
     assert indexes == [1, 2, 3, 4, 6, 7, 8]
 
@@ -511,7 +514,7 @@ def test_pages_hold_nodes_that_stay_exactly_once_while_others_come_and_go(reposi
 def test_large_pages_of_nodes_are_read_over_several_answers(repository: Repository) -> None:
     nodes = [replace(one, status_message="x" * 1_500) for one in nodes_of(operation(), range(1, 1_201))]
     store(repository, *nodes)
-    assert repository.nodes("demo", 1_100, nodes[49].id) == nodes[50:1_150]
+    assert repository.nodes(ClusterName("demo"), 1_100, nodes[49].id) == nodes[50:1_150]
 
 
 @pytest.mark.parametrize("count", [1, 99, 100, 101, 250])
@@ -521,8 +524,8 @@ def test_any_number_of_nodes_is_found_by_id(repository: Repository, count: int) 
     store(repository, *nodes)
     ids = [one.id for one in reversed(nodes[:count])]
     unknown = [node_id(made.id, 999), node_id(new_operation_id(START), 1)]
-    assert repository.nodes_by_id("demo", [*ids, *unknown, *ids]) == nodes[:count]
-    assert list(repository.nodes_by_id("demo 2", ids)) == []
+    assert repository.nodes_by_id(ClusterName("demo"), [*ids, *unknown, *ids]) == nodes[:count]
+    assert list(repository.nodes_by_id(ClusterName("demo 2"), ids)) == []
 
 
 def test_large_nodes_are_found_by_id_too(repository: Repository) -> None:
@@ -531,7 +534,7 @@ def test_large_nodes_are_found_by_id_too(repository: Repository) -> None:
     nodes = [replace(one, status_message="x" * 300_000) for one in nodes_of(made, range(1, 71))]
     for one in nodes:
         store(repository, one)
-    assert repository.nodes_by_id("demo", [one.id for one in nodes]) == nodes
+    assert repository.nodes_by_id(ClusterName("demo"), [one.id for one in nodes]) == nodes
 
 
 class Stingy:
@@ -554,21 +557,21 @@ def test_nodes_that_a_batch_left_out_are_asked_for_again_and_all_come_in_order(
     nodes = nodes_of(operation(), range(1, 9))
     store(DynamoDbRepository(dynamodb, table), *nodes)
     stingy: Any = Stingy(dynamodb)
-    found = DynamoDbRepository(stingy, table).nodes_by_id("demo", [one.id for one in nodes])
+    found = DynamoDbRepository(stingy, table).nodes_by_id(ClusterName("demo"), [one.id for one in nodes])
     assert found == nodes
 
 
 def test_a_request_id_is_known_by_cluster_and_in_all_of_them(repository: Repository) -> None:
     mine, other, longer = used("r", "demo"), used("r", "demo 2"), used("r2", "demo")
     store(repository, mine, other, longer)
-    assert repository.request("demo", "r") == mine
-    assert repository.request("demo 2", "r") == other
+    assert repository.request(ClusterName("demo"), "r") == mine
+    assert repository.request(ClusterName("demo 2"), "r") == other
     assert repository.requests("r") == [mine, other]
     assert repository.requests("r2") == [longer]
 
 
 def test_running_operations_follow_the_state(repository: Repository) -> None:
-    made = [operation(), operation("demo 2", action=Action.TERMINATE), operation()]
+    made = [operation(), operation(ClusterName("demo 2"), action=Action.TERMINATE), operation()]
     ended = operation(state=OperationState.FAILED)
     store(repository, *made, ended)
     assert sorted(repository.running_operations()) == sorted(one.id for one in made)
@@ -585,15 +588,15 @@ def test_usage_intervals_come_by_their_ends_and_of_their_cluster_alone(repositor
     made = [interval(end, number) for end in ends for number in (1, 2)]
     elsewhere = interval(50, name="demo 2")
     store(repository, *reversed(made), elsewhere, ledger(), node())
-    assert repository.usage_intervals("demo", 0) == made
-    assert repository.usage_intervals("demo 2", 0) == [elsewhere]
+    assert repository.usage_intervals(ClusterName("demo"), 0) == made
+    assert repository.usage_intervals(ClusterName("demo 2"), 0) == [elsewhere]
 
 
 @pytest.mark.parametrize("moment", [99, 100, 101, START])
 def test_usage_intervals_are_those_that_ended_later(repository: Repository, moment: int) -> None:
     made = [interval(end, number) for end in (99, 100, 101, START + 1) for number in (1, 2)]
     store(repository, *made)
-    found = repository.usage_intervals("demo", moment)
+    found = repository.usage_intervals(ClusterName("demo"), moment)
     assert found == [one for one in made if one.end > moment]
 
 
@@ -601,7 +604,7 @@ def test_thousands_of_usage_intervals_are_read_whole(repository: Repository) -> 
     # More than a page of 1 MB.
     made = [interval(START + number, number, machine_type="x" * 1_000) for number in range(1_200)]
     store(repository, *made)
-    assert repository.usage_intervals("demo", START + 99) == made[100:]
+    assert repository.usage_intervals(ClusterName("demo"), START + 99) == made[100:]
 
 
 def test_a_deleted_virtual_cluster_is_remembered_but_not_listed(repository: Repository) -> None:
@@ -658,7 +661,7 @@ def test_conditional_increments_by_many_threads_end_exact(repository: Repository
 
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(increment, range(16)))
-    uses_limits = repository.ledger("demo")
+    uses_limits = repository.ledger(ClusterName("demo"))
     assert uses_limits is not None
     assert uses_limits.use("bucket").nodes == 16 * 5
     assert uses_limits.revision == 1 + 16 * 5
@@ -677,7 +680,7 @@ def test_moves_between_two_records_keep_their_sum(repository: Repository) -> Non
 
     with ThreadPoolExecutor(2) as pool:
         forth, back = pool.map(move, (1, -1))
-    left, right = (repository.ledger(name) for name in names)
+    left, right = (repository.ledger(ClusterName(name)) for name in names)
     assert left is not None
     assert right is not None
     assert left.use("bucket").nodes == 100 + forth - back
@@ -700,14 +703,14 @@ def test_of_many_that_create_the_same_record_one_wins(repository: Repository) ->
 
     with ThreadPoolExecutor(8) as pool:
         assert sum(pool.map(create, range(8))) == 1
-    assert len(repository.nodes("demo")) == 1
+    assert len(repository.nodes(ClusterName("demo"))) == 1
 
 
 def _move(repository: Repository, changes: dict[str, int]) -> bool:
     """Read the ledgers, and write them changed in one transaction; tells whether nobody was faster."""
     writes = []
     for name, nodes in changes.items():
-        was = repository.ledger(name)
+        was = repository.ledger(ClusterName(name))
         assert was is not None
         use = was.use("bucket").changed(nodes=nodes)
         writes.append(Put(replace(was.with_use("bucket", use), revision=was.revision + 1), was=was))

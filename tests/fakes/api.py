@@ -17,6 +17,8 @@ from tests.fakes.work_queue import FakeWorkQueue
 from tests.fakes.world import CLUSTER, REGION
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pytest
 
     from tests.fakes.world import World
@@ -83,7 +85,7 @@ def handle(handler: str, document: dict[str, Any]) -> Any:
 def ask(
     method: str,
     route: str,
-    names: dict[str, str],
+    names: Mapping[str, str],
     query: dict[str, str] | None = None,
     body: Any = None,
 ) -> tuple[int, Any]:
@@ -95,7 +97,7 @@ def ask(
 def event(
     method: str,
     route: str,
-    names: dict[str, str],
+    names: Mapping[str, str],
     query: dict[str, str] | None = None,
     body: Any = None,
 ) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from paddock.model.definition import bucket_id
-from paddock.model.identity import OperationId
+from paddock.model.identity import ClusterName, OperationId
 from paddock.model.ledger import BucketUse, placement_group_key
 from paddock.model.names import NameSet
 from paddock.model.node import NodeStatus
@@ -112,7 +112,7 @@ def _recordings(world: World) -> Iterator[str]:
             yield f"create {one.id} launches before all of its nodes are on record"
 
 
-def _usage(world: World, cluster: str, nodes: Sequence[Node]) -> Iterator[str]:
+def _usage(world: World, cluster: ClusterName, nodes: Sequence[Node]) -> Iterator[str]:
     """No node's use of a machine is on record twice, nor while it goes on."""
     running = [one for node in nodes if (one := interval_until(node, node.launched_at))]
     ended = world.repository.usage_intervals(cluster, 0)

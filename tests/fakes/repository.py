@@ -8,7 +8,15 @@ from typing import TYPE_CHECKING, TypeVar
 from paddock.adapters.dynamodb import keys
 from paddock.adapters.dynamodb.items import bytes_of, from_item, to_item
 from paddock.model.cluster import Cluster
-from paddock.model.identity import MAX_INDEX, NodeId, OperationId, VirtualClusterId, node_index, operation_of
+from paddock.model.identity import (
+    MAX_INDEX,
+    ClusterName,
+    NodeId,
+    OperationId,
+    VirtualClusterId,
+    node_index,
+    operation_of,
+)
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, UsedRequestId
@@ -81,19 +89,19 @@ class FakeRepository:
         size = sum(bytes_of(to_item(write.record)) for write in writes if isinstance(write, Put))
         return len(writes) <= self.max_writes and size <= MAX_TRANSACTION_BYTES
 
-    def cluster(self, name: str) -> Cluster | None:
+    def cluster(self, name: ClusterName) -> Cluster | None:
         return self._get(Cluster, keys.cluster(name))
 
     def clusters(self, after: str = "") -> Sequence[Cluster]:
         return self._query(Cluster, keys.CLUSTERS, after=after)
 
-    def cluster_names(self) -> Sequence[str]:
+    def cluster_names(self) -> Sequence[ClusterName]:
         return [one.name for one in self._query(Cluster, keys.CLUSTERS)]
 
-    def ledger(self, cluster: str) -> Ledger | None:
+    def ledger(self, cluster: ClusterName) -> Ledger | None:
         return self._get(Ledger, keys.ledger(cluster))
 
-    def nodes(self, cluster: str, limit: int | None = None, after: str = "") -> Sequence[Node]:
+    def nodes(self, cluster: ClusterName, limit: int | None = None, after: str = "") -> Sequence[Node]:
         return [node for node in self._query(Node, *keys.node(cluster, NodeId(""))) if node.id > after][
             :limit
         ]
@@ -105,7 +113,7 @@ class FakeRepository:
         made = [node for node in alike if operation_of(node.id) == operation.id]
         return [node for node in made if after < node_index(node.id) <= after + count]
 
-    def nodes_by_id(self, cluster: str, ids: Collection[NodeId]) -> Sequence[Node]:
+    def nodes_by_id(self, cluster: ClusterName, ids: Collection[NodeId]) -> Sequence[Node]:
         wanted = set(ids)
         for one in wanted:
             _must_be_key(*keys.node(cluster, one))
@@ -120,18 +128,18 @@ class FakeRepository:
     def quotas(self) -> Quotas | None:
         return self._get(Quotas, keys.quotas())
 
-    def request(self, cluster: str, request_id: str) -> UsedRequestId | None:
+    def request(self, cluster: ClusterName, request_id: str) -> UsedRequestId | None:
         return self._get(UsedRequestId, keys.request(request_id, cluster))
 
     def requests(self, request_id: str) -> Sequence[UsedRequestId]:
-        return self._query(UsedRequestId, keys.request(request_id, "").pk)
+        return self._query(UsedRequestId, keys.request(request_id, ClusterName("")).pk)
 
     def running_operations(self) -> Sequence[OperationId]:
         with self._lock:
             records = list(self._records.values())
         return sorted(one.id for one in records if isinstance(one, Operation) and one.is_running)
 
-    def usage_intervals(self, cluster: str, ended_after: int) -> Sequence[UsageInterval]:
+    def usage_intervals(self, cluster: ClusterName, ended_after: int) -> Sequence[UsageInterval]:
         recorded = self._query(UsageInterval, keys.usage_interval(cluster, 0, NodeId("")).pk)
         return [one for one in recorded if one.end > ended_after]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from paddock.clusters.write import put_cluster
 from paddock.errors import StoreThrottled
-from paddock.model.identity import VirtualClusterId
+from paddock.model.identity import ClusterName, VirtualClusterId
 from paddock.model.operation import ENDING, Action
 from paddock.model.pace import DEFAULT_RATES, Bucket, Rate, Rates
 from paddock.nodes.create import create_nodes
@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 REGION = "us-east-1"
 # An account that nothing is too fast for.
 UNLIMITED: Rates = dict.fromkeys(Bucket, Rate(1_000_000, 10_000))
-CLUSTER = "demo"
+CLUSTER = ClusterName("demo")
 MAX_STEPS = 2_000
 SETTLING_MINUTES = 300
 # After these a claim that nobody confirms is given back.
@@ -124,7 +124,7 @@ class World:
 
     def put(self, definition: dict[str, Any], expected: int | None = None, name: str = CLUSTER) -> Cluster:
         body = ClusterWrite.model_validate(definition)
-        written, _ = put_cluster(self.store, self.compute, REGION, name, body, expected)
+        written, _ = put_cluster(self.store, self.compute, REGION, ClusterName(name), body, expected)
         return written
 
     def create(

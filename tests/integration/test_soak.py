@@ -16,6 +16,7 @@ from uuid import uuid4
 
 import pytest
 
+from paddock.model.identity import ClusterName
 from tests.emulator.processes import free_port
 from tests.emulator.reset import LOCAL
 from tests.emulator.stack import Settings, started
@@ -308,7 +309,7 @@ def test_a_call_that_fails_again_and_again_is_made_up_for(
     finally:
         sky.set()
     left = photograph(stack)
-    assert left.repository.nodes(cluster) == []
+    assert left.repository.nodes(ClusterName(cluster)) == []
     assert invariants.launched(left)[made["operationId"]] == 2
     assert invariants.at_rest(left) == []
 

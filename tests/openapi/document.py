@@ -19,7 +19,7 @@ from pydantic import TypeAdapter
 
 from paddock.errors import RevisionConflict
 from paddock.http.errors import CLUSTERS, NODES, VIRTUAL_CLUSTERS
-from paddock.model.definition import ClusterName, Word
+from paddock.model.definition import ValidClusterName, Word
 from paddock.requests.bodies import ValidVirtualClusterId
 from tests.emulator.template import ROOT, load_template
 from tests.fakes.api import HANDLERS
@@ -36,7 +36,7 @@ FILE = ROOT / "functions" / "api" / "openapi.json"
 VERSION = "0.1.0"
 
 _NAMES: Mapping[str, tuple[Any, str]] = {
-    "cluster": (ClusterName, "The name of a cluster."),
+    "cluster": (ValidClusterName, "The name of a cluster."),
     "nodearray": (Word, "The name of a node array."),
     "operation": (str, "The id of an operation."),
     "virtualCluster": (ValidVirtualClusterId, "The id of a virtual cluster."),

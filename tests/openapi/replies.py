@@ -12,7 +12,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, JsonValue
 from pydantic.alias_generators import to_camel, to_pascal
 
 from paddock.model.base import MAX_REVISION
-from paddock.model.definition import ClusterDefinition, ClusterName
+from paddock.model.definition import ClusterDefinition, ValidClusterName
 from paddock.model.node import NodeStatus, TargetState
 from paddock.model.operation import Action, OperationState
 from paddock.model.virtual_cluster import AllocationMode, ConditionReason
@@ -52,7 +52,7 @@ class OpenApiDocument(BaseModel):
 class Cluster(ClusterDefinition):
     """A cluster with its definition, as it was put, completed with EC2's facts about its machine types."""
 
-    name: ClusterName
+    name: ValidClusterName
     """The cluster's name."""
     revision: RevisionNumber
     """Changes with each write; the next write names it. `ETag` has it too."""
@@ -70,7 +70,7 @@ class ClusterList(Reply):
 class ClusterDeletion(Reply):
     """That a cluster is gone."""
 
-    name: ClusterName
+    name: ValidClusterName
     """The cluster's name."""
     deleted: Literal[True]
     """Always true."""
@@ -307,7 +307,7 @@ class OperationStatus(Reply):
     """When it began."""
     operation_id: str
     """Its id."""
-    cluster: ClusterName
+    cluster: ValidClusterName
     """Whose nodes it is about."""
     request_id: str | None
     """The request id that started it."""
@@ -401,7 +401,7 @@ class Self(BaseModel):
     """The node's name."""
     node_id: str
     """Its id."""
-    cluster_name: ClusterName
+    cluster_name: ValidClusterName
     """Its cluster."""
     template: str
     """Its node array."""
@@ -534,7 +534,7 @@ class VirtualCluster(Reply):
     """Whether a node in it may be shared by several jobs."""
     divisible: bool
     """Whether `allocationMode` is `exclusive`."""
-    cluster: ClusterName
+    cluster: ValidClusterName
     """Whose nodes it takes."""
     replica_sets: dict[str, Number]
     """How many nodes of each node type are wanted."""

@@ -11,7 +11,7 @@ from paddock.errors import (
     PaddockError,
     Transient,
 )
-from paddock.model.identity import VirtualClusterId
+from paddock.model.identity import ClusterName, VirtualClusterId
 from paddock.model.operation import Action
 from paddock.nodes.create import create_nodes
 from paddock.nodes.manage import manage_nodes
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 # What may come again later: a task that ends so is tried again; a client cannot know whether it was done.
 PASSING = (Transient, WriteConflictError)
-CLUSTERS = ("demo", "side")
+CLUSTERS = (ClusterName("demo"), ClusterName("side"))
 VIRTUAL_CLUSTERS = tuple(f"team-{number}" for number in range(3))
 MAX_NODES = 20
 DEFINITION = ClusterWrite.model_validate(
@@ -135,7 +135,7 @@ class _Client:
         self._process = process
         self._choose = process.choose
         self._ports = process.store, process.workflows
-        self._requests: list[tuple[str, str]] = []
+        self._requests: list[tuple[ClusterName, str]] = []
 
     def act(self) -> None:
         acts = (

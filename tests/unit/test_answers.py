@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from io import StringIO
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -18,6 +18,9 @@ from tests.fakes.world import CLUSTER, World, bucket, nodearray
 
 NOT_JSON = "count=1"
 CURRENT = "<the revision that the cluster has>"
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
 DEFINITION = {"nodearrays": [nodearray(), nodearray("closed", bucket(maxCount=0))]}
 SET = {"sets": [{"count": 1, "nodearray": "ondemand"}]}
 CREATE, SCALE = "/clusters/{cluster}/nodes/create", "/clusters/{cluster}/scale/{nodearray}"
@@ -37,7 +40,7 @@ ACTIONS = {
 }
 
 # Method and route; status; names in the path, query, body.
-CASES: dict[tuple[str, str, int], tuple[dict[str, str], dict[str, str] | None, Any]] = {
+CASES: dict[tuple[str, str, int], tuple[Mapping[str, str], dict[str, str] | None, Any]] = {
     ("GET", "/healthz", 200): ({}, None, None),
     ("GET", "/openapi.json", 200): ({}, None, None),
     ("GET", "/self", 200): ({"caller": CURRENT}, None, None),
@@ -122,7 +125,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     return world
 
 
-def filled(world: World, names: dict[str, str], body: Any) -> tuple[dict[str, str], Any]:
+def filled(world: World, names: Mapping[str, str], body: Any) -> tuple[Mapping[str, str], Any]:
     """The request with what only the world knows."""
     cluster, used = world.repository.cluster(CLUSTER), world.repository.request(CLUSTER, "used")
     assert cluster is not None

@@ -22,6 +22,7 @@ from tests.fakes import invariants
 from tests.fakes.world import CLUSTER, REGION, World, bucket, nodearray
 
 if TYPE_CHECKING:
+    from paddock.model.identity import ClusterName
     from paddock.model.operation import Operation
     from paddock.ports.compute import LaunchRequest, LaunchResult
     from paddock.ports.repository import Write
@@ -269,7 +270,7 @@ def test_a_move_that_loses_the_race_for_a_node_leaves_it_ended(monkeypatch: pyte
     first = world.nodes()[0].id
     read = world.repository.cluster
 
-    def ended_meanwhile(name: str) -> Any:
+    def ended_meanwhile(name: ClusterName) -> Any:
         monkeypatch.undo()
         world.terminate(ids=[first])
         return read(name)

@@ -14,7 +14,7 @@ from paddock.clusters.usage import cluster_usage
 from paddock.errors import InvalidRequest, NotFound
 from paddock.http.request import Request
 from paddock.http.views.usage import usage_view
-from paddock.model.identity import NodeId
+from paddock.model.identity import ClusterName, NodeId
 from paddock.model.time import DAY_NS, HOUR_NS, SECOND_NS
 from paddock.model.usage import UsageInterval
 from paddock.requests.timeframe import UsageQuery
@@ -161,7 +161,7 @@ class _Slow(FakeRepository):
 
     world: World
 
-    def nodes(self, cluster: str, limit: int | None = None, after: str = "") -> Sequence[Node]:
+    def nodes(self, cluster: ClusterName, limit: int | None = None, after: str = "") -> Sequence[Node]:
         nodes = super().nodes(cluster, limit, after)
         if self.world.repository is self:
             self.world.repository = FakeRepository()
@@ -220,7 +220,7 @@ def test_hours_and_days_of_an_interval_that_straddles_them_add_up() -> None:
 
 
 @pytest.mark.parametrize("cluster", ["other", "", "a#b"])
-def test_a_cluster_that_does_not_exist_is_not_found(cluster: str) -> None:
+def test_a_cluster_that_does_not_exist_is_not_found(cluster: ClusterName) -> None:
     world = World()
     with pytest.raises(NotFound, match="No cluster found"):
         cluster_usage(world.store, cluster, UsageQuery())

@@ -13,6 +13,7 @@ from paddock.clusters.write import delete_cluster, put_cluster
 from paddock.errors import ComputeThrottled, InvalidRequest, NodesInUse, NotFound, RevisionConflict
 from paddock.http.views.cluster import cluster_view, status_view
 from paddock.model.definition import ClusterDefinition
+from paddock.model.identity import ClusterName
 from paddock.model.operation import OperationState
 from paddock.ports.repository import Put
 from paddock.requests.bodies import ClusterWrite
@@ -35,11 +36,11 @@ def stored(world: World) -> Cluster:
 
 def put(world: World, name: str, expected: int | None = None, /, **body: Any) -> tuple[Cluster, bool]:
     document = ClusterWrite.model_validate({"nodearrays": [nodearray()], **body})
-    return put_cluster(world.store, world.compute, REGION, name, document, expected)
+    return put_cluster(world.store, world.compute, REGION, ClusterName(name), document, expected)
 
 
 def delete(world: World, expected: int | None = None, name: str = CLUSTER) -> None:
-    delete_cluster(world.store, name, expected)
+    delete_cluster(world.store, ClusterName(name), expected)
 
 
 @pytest.mark.proves("PUT /clusters/{cluster}: 200, 201")
@@ -49,7 +50,7 @@ def test_a_put_creates_and_then_replaces(world: World) -> None:
     second, is_new = put(world, "my demo", first.revision, maxCount=7)
     assert not is_new
     assert second.revision > first.revision
-    assert require_cluster(world.repository, "my demo") == second
+    assert require_cluster(world.repository, ClusterName("my demo")) == second
     assert second.definition.max_count == 7
 
 
@@ -94,7 +95,7 @@ def test_a_put_with_a_revision_never_creates(world: World) -> None:
         put(world, "new", 5)
     assert error.value.revision == 0
     with pytest.raises(NotFound):
-        require_cluster(world.repository, "new")
+        require_cluster(world.repository, ClusterName("new"))
 
 
 def test_the_revision_is_judged_before_the_definition(world: World) -> None:
@@ -149,7 +150,7 @@ def test_a_cloud_that_does_not_answer_leaves_everything_as_it_was(world: World) 
     with pytest.raises(ComputeThrottled):
         put(world, "new", nodearrays=[nodearray("a", {"machineType": "c5-large"})])
     with pytest.raises(NotFound):
-        require_cluster(world.repository, "new")
+        require_cluster(world.repository, ClusterName("new"))
 
 
 # Nodes hold what they use.
@@ -278,7 +279,7 @@ def test_the_zone_of_each_subnet_is_learned_and_shown(world: World) -> None:
     world.ec2.zones({"subnet-00000001": "us-east-1d", "subnet-00000002": "us-east-1f"})
     cluster, _ = put(world, "new")
     assert cluster.zones == {"subnet-00000001": "us-east-1d", "subnet-00000002": "us-east-1f"}
-    status = cluster_status(world.store, "new", with_nodes=False)
+    status = cluster_status(world.store, ClusterName("new"), with_nodes=False)
     [array] = status_view(status, REGION)["nodearrays"]
     assert array["nodearray"]["AvailabilityZones"] == cluster.zones
     again = cluster_view(cluster)
@@ -290,7 +291,7 @@ def test_a_subnet_that_the_cloud_does_not_know_is_refused(world: World) -> None:
     with pytest.raises(InvalidRequest, match=r"must be a subnet that EC2 knows here: subnet-00000002$"):
         put(world, "new")
     with pytest.raises(NotFound):
-        require_cluster(world.repository, "new")
+        require_cluster(world.repository, ClusterName("new"))
 
 
 def test_a_subnet_is_named_once() -> None:

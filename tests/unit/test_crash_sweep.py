@@ -23,7 +23,7 @@ from paddock.errors import (
     StoreThrottled,
     WorkflowsUnavailable,
 )
-from paddock.model.identity import VirtualClusterId
+from paddock.model.identity import ClusterName, VirtualClusterId
 from paddock.model.node import NodeStatus
 from paddock.model.node_lifecycle import claimed_for
 from paddock.model.operation import DEADLINE_NS, Action, Operation, OperationState
@@ -156,14 +156,14 @@ class _Compute(FakeCompute):
     def describe(self, instance_ids: Collection[InstanceId]) -> Mapping[InstanceId, Instance]:
         return self._outside.call(partial(super().describe, instance_ids), ComputeThrottled)
 
-    def launched_by(self, cluster: str, operation_id: OperationId) -> Sequence[Instance]:
+    def launched_by(self, cluster: ClusterName, operation_id: OperationId) -> Sequence[Instance]:
         look = partial(super().launched_by, cluster, operation_id)
         return self._outside.call(look, ComputeThrottled)
 
-    def launched_in(self, cluster: str) -> Sequence[Instance]:
+    def launched_in(self, cluster: ClusterName) -> Sequence[Instance]:
         return self._outside.call(partial(super().launched_in, cluster), ComputeThrottled)
 
-    def clusters(self) -> Collection[str]:
+    def clusters(self) -> Collection[ClusterName]:
         return self._outside.call(partial(super().clusters), ComputeThrottled)
 
     def _each(self, instance_ids: Collection[InstanceId], act: Any) -> dict[InstanceId, str]:
@@ -563,7 +563,7 @@ def _back_in_sight() -> World:
 
 def _miscounted() -> World:
     world = _ready(3)()
-    ledger = world.repository.ledger("demo")
+    ledger = world.repository.ledger(ClusterName("demo"))
     assert ledger is not None
     wrong = replace(ledger, buckets={}, names={})
     world.store.commit(Put(wrong, was=ledger))

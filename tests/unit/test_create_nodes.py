@@ -10,7 +10,7 @@ import pytest
 
 from paddock.errors import DuplicateRequest, InvalidRequest, NotFound, RecordTooLarge, StoreThrottled
 from paddock.model.definition import MAX_BUCKETS
-from paddock.model.identity import is_id
+from paddock.model.identity import ClusterName, is_id
 from paddock.model.limits import count_bucket
 from paddock.model.node import NodeStatus
 from paddock.model.operation import OperationState
@@ -279,7 +279,7 @@ def test_a_request_id_belongs_to_its_cluster() -> None:
     body = NodeCreationRequest.model_validate(
         {"requestId": "r", "sets": [{"count": 1, "nodearray": "ondemand"}]}
     )
-    other, _ = create_nodes(world.store, world.workflows, "other", body)
+    other, _ = create_nodes(world.store, world.workflows, ClusterName("other"), body)
     assert mine.id != other.id
     found = find_operation(world.repository, "r")
     assert found is not None
@@ -318,7 +318,7 @@ def test_to_ask_for_nothing_is_not_to_fail_without_a_reason() -> None:
 
 
 @pytest.mark.parametrize("cluster", ["other", "", "a#b", "demo\n", "x" * 1_000])
-def test_a_cluster_that_does_not_exist_has_no_nodes_created(cluster: str) -> None:
+def test_a_cluster_that_does_not_exist_has_no_nodes_created(cluster: ClusterName) -> None:
     world = World()
     body = NodeCreationRequest.model_validate({"sets": [{"count": 1, "nodearray": "ondemand"}]})
     with pytest.raises(NotFound):

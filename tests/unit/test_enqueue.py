@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from paddock.adapters.sqs import SqsWorkQueue, parse_work_item
-from paddock.model.identity import OperationId, VirtualClusterId
+from paddock.model.identity import ClusterName, OperationId, VirtualClusterId
 from paddock.model.node import NodeStatus
 from paddock.model.virtual_cluster import VirtualCluster
 from paddock.ports.work_queue import WorkItem
@@ -41,7 +41,7 @@ def test_each_running_operation_and_each_cluster_is_a_part() -> None:
     assert sent(world) == [
         WorkItem(operation_id=running.id),
         WorkItem(cluster=CLUSTER),
-        WorkItem(cluster="second"),
+        WorkItem(cluster=ClusterName("second")),
     ]
 
 
@@ -126,7 +126,7 @@ def test_records_that_cannot_be_read_are_a_failure_of_their_part(monkeypatch: py
 
 def test_a_thousand_clusters_are_sent_ten_a_call() -> None:
     queue = Queue()
-    items = [WorkItem(cluster=f"cluster {number}") for number in range(995)]
+    items = [WorkItem(cluster=ClusterName(f"cluster {number}")) for number in range(995)]
     items += [WorkItem(operation_id=OperationId(f"operation-{number}")) for number in range(7)]
     SqsWorkQueue(queue, "queue").send(items)  # type: ignore[arg-type]
     assert [len(call) for call in queue.calls] == [10] * 100 + [2]
@@ -177,7 +177,7 @@ def test_a_broken_cluster_stops_no_other() -> None:
     world.clock.advance(10)
     listed = world.compute.launched_in
 
-    def broken(cluster: str) -> Sequence[Instance]:
+    def broken(cluster: ClusterName) -> Sequence[Instance]:
         if cluster == "second":
             raise ValueError("no such state")
         return listed(cluster)

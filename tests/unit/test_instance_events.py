@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.errors import ComputeThrottled, StoreThrottled
-from paddock.model.identity import InstanceId
+from paddock.model.identity import ClusterName, InstanceId
 from paddock.model.node import NodeStatus
 from paddock.model.operation import Action, OperationState
 from paddock.model.time import SECOND_NS
@@ -200,7 +200,7 @@ def test_of_operations_that_are_forgotten_the_cluster_is_read_once(monkeypatch: 
     reads: list[str] = []
     nodes = world.repository.nodes
 
-    def counted(cluster: str, limit: int | None = None, after: str = "") -> Sequence[Node]:
+    def counted(cluster: ClusterName, limit: int | None = None, after: str = "") -> Sequence[Node]:
         reads.extend([cluster] if limit is None else [])
         return nodes(cluster, limit, after)
 

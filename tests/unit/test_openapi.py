@@ -14,6 +14,7 @@ from paddock import bootstrap
 from paddock.errors import MethodNotAllowed, PaddockError, StoreThrottled
 from paddock.http.errors import STATUS
 from paddock.http.routes import METHODS
+from paddock.model.identity import ClusterName
 from tests import pages
 from tests.fakes.api import event, handle, handler_of, serve
 from tests.fakes.world import World, nodearray
@@ -188,7 +189,7 @@ def test_each_fault_is_as_documented(world: World, monkeypatch: pytest.MonkeyPat
 )
 def test_each_error_is_told_with_what_comes_with_it(world: World, case: Any, word: str) -> None:
     method, path, names, body = case
-    cluster = world.repository.cluster("demo")
+    cluster = world.repository.cluster(ClusterName("demo"))
     assert cluster is not None
     known = {"<r>": cluster.revision, "<h>": world.held("held").revision}
     if body and body.get("revision") in known:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from paddock.clusters.write import delete_cluster
-from paddock.model.identity import InstanceId, OperationId, new_operation_id
+from paddock.model.identity import ClusterName, InstanceId, OperationId, new_operation_id
 from paddock.model.node import NodeStatus
 from paddock.model.node_observation import UNSEEN_GRACE_NS
 from paddock.model.operation import Action
@@ -29,7 +29,7 @@ GRACE = ORPHAN_GRACE_NS / SECOND_NS
 
 
 def launch(
-    world: World, cluster: str = CLUSTER, operation_id: OperationId = OperationId(""), count: int = 1
+    world: World, cluster: ClusterName = CLUSTER, operation_id: OperationId = OperationId(""), count: int = 1
 ) -> Sequence[InstanceId]:
     """Launch instances of which no record tells, long ago."""
     request = LaunchRequest(
@@ -64,7 +64,7 @@ def test_an_instance_without_a_node_is_ended_after_a_while() -> None:
 
 def test_one_of_a_cluster_that_is_gone_is_ended_too() -> None:
     world = World()
-    launch(world, cluster="gone")
+    launch(world, cluster=ClusterName("gone"))
     delete_cluster(world.store, CLUSTER, None)
     launch(world)
     world.clock.advance(GRACE)

@@ -11,7 +11,7 @@ from botocore.exceptions import ClientError
 from paddock.adapters.ec2 import group_name
 from paddock.clusters.write import delete_cluster
 from paddock.errors import NodesInUse
-from paddock.model.identity import OperationId
+from paddock.model.identity import ClusterName, OperationId
 from paddock.model.operation import Action, OperationState
 from paddock.nodes.placement_groups import GROUPS_PER_RUN, cloud_placement_group, delete_empty_groups
 from paddock.ports.compute import LaunchRequest
@@ -50,7 +50,10 @@ def test_a_group_is_deleted_once_its_last_node_is_gone() -> None:
 
 def test_long_names_fit_and_stay_apart() -> None:
     array, groups_of_one = "a" * 63, ["g" * 63 + "1", "g" * 63 + "2"]
-    names = {group_name(DEPLOYMENT, cloud_placement_group("c" * 128, array, one)) for one in groups_of_one}
+    names = {
+        group_name(DEPLOYMENT, cloud_placement_group(ClusterName("c" * 128), array, one))
+        for one in groups_of_one
+    }
     assert len(names) == 2
     assert all(len(name) <= 255 for name in names)
 
@@ -172,7 +175,7 @@ def _foreign(group: str = "ring") -> LaunchRequest:
     """An instance in the group that is no node's."""
     return LaunchRequest(
         client_token=f"foreign-{group}",
-        cluster="other",
+        cluster=ClusterName("other"),
         operation_id=OperationId("other"),
         count=1,
         instance_type="c7i.xlarge",
@@ -256,7 +259,7 @@ def test_one_run_deletes_a_bounded_number() -> None:
 
 def test_there_is_nothing_to_delete_of_a_cluster_that_is_gone() -> None:
     world = World()
-    assert delete_empty_groups(world.store, world.compute, "other") == 0
+    assert delete_empty_groups(world.store, world.compute, ClusterName("other")) == 0
 
 
 # One zone for all that must be together.

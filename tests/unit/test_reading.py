@@ -8,7 +8,7 @@ import pytest
 
 from paddock.clusters.status import cluster_status
 from paddock.errors import InvalidRequest, NotFound
-from paddock.model.identity import OperationId
+from paddock.model.identity import ClusterName, OperationId
 from paddock.nodes.read import list_nodes, page_of_nodes
 from paddock.operations.read import find_operation, get_operation
 from paddock.virtual_clusters.write import list_virtual_clusters
@@ -69,7 +69,7 @@ def test_an_operation_of_another_cluster_is_not_found_in_this_one() -> None:
     operation, _ = world.create(1, request_id="r")
     for query in ((operation.id, None), (None, "r")):
         with pytest.raises(NotFound):
-            list_nodes(world.repository, "other", *query)
+            list_nodes(world.repository, ClusterName("other"), *query)
 
 
 def test_operation_and_request_id_together_are_refused() -> None:
@@ -90,7 +90,7 @@ def test_operation_and_request_id_together_are_refused() -> None:
     ids=["nodes", "page", "status"],
 )
 def test_a_cluster_that_does_not_exist_is_not_found(
-    read: Callable[[World, str], object], cluster: str
+    read: Callable[[World, str], object], cluster: ClusterName
 ) -> None:
     with pytest.raises(NotFound, match="No cluster found"):
         read(World(), cluster)

@@ -268,7 +268,7 @@ CHANGES: tuple[Any, ...] = (
     {"configuration": [None]},
     {"name": True},
 )
-WRONG: tuple[tuple[str, str, dict[str, str], dict[str, str] | None, Any], ...] = (
+WRONG: tuple[tuple[str, str, Mapping[str, str], dict[str, str] | None, Any], ...] = (
     *(
         (
             method,

@@ -17,6 +17,7 @@ from tests.fakes import invariants
 from tests.fakes.world import CLUSTER, World, bucket, nodearray
 
 if TYPE_CHECKING:
+    from paddock.model.identity import ClusterName
     from paddock.model.operation import Operation
     from paddock.nodes.plan import Added
 
@@ -24,7 +25,7 @@ SMALL, LARGE = "c7i-large", "c7i-4xlarge"
 
 
 def scale(
-    world: World, array: str = "ondemand", *, cluster: str = CLUSTER, **body: Any
+    world: World, array: str = "ondemand", *, cluster: ClusterName = CLUSTER, **body: Any
 ) -> tuple[Operation, Added]:
     request = ScaleRequest.model_validate(body)
     operation, [added] = scale_nodes(world.store, world.workflows, cluster, array, request)
@@ -154,7 +155,7 @@ def test_a_request_id_counts_once_and_is_shared_with_create() -> None:
 
 
 @pytest.mark.parametrize("cluster", ["other", "", "a#b"])
-def test_a_cluster_that_does_not_exist_is_not_scaled(cluster: str) -> None:
+def test_a_cluster_that_does_not_exist_is_not_scaled(cluster: ClusterName) -> None:
     with pytest.raises(NotFound, match="No cluster found"):
         scale(World(), cluster=cluster, totalNodeCount=1)
 

@@ -20,7 +20,7 @@ from botocore.exceptions import (
 
 from paddock.adapters.dynamodb.repository import DynamoDbRepository
 from paddock.errors import StoreThrottled, StoreUnavailable
-from paddock.model.identity import NodeId
+from paddock.model.identity import ClusterName, NodeId
 from paddock.model.quotas import Quotas
 from paddock.ports.repository import Put, WriteConflictError
 from paddock.store.operations import record_missing_nodes
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 URL = "http://127.0.0.1:1"
 CALLS: dict[str, Callable[[Repository], Any]] = {
-    "read": lambda store: store.cluster("demo"),
-    "query": lambda store: store.nodes("demo"),
-    "batch": lambda store: store.nodes_by_id("demo", [NodeId("a")]),
+    "read": lambda store: store.cluster(ClusterName("demo")),
+    "query": lambda store: store.nodes(ClusterName("demo")),
+    "batch": lambda store: store.nodes_by_id(ClusterName("demo"), [NodeId("a")]),
     "commit": lambda store: store.commit(Put(Quotas(revision=1, asked_at=1), was=None)),
 }
 SILENT: list[Exception] = [

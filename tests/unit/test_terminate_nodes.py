@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +14,9 @@ from paddock.nodes.read import list_nodes
 from paddock.requests.bodies import NodeManagementRequest
 from tests.fakes import invariants
 from tests.fakes.world import CLUSTER, World
+
+if TYPE_CHECKING:
+    from paddock.model.identity import ClusterName
 
 
 def names(results: list[NodeResult]) -> list[str]:
@@ -262,7 +265,7 @@ def test_a_request_id_is_good_for_one_request_of_any_kind() -> None:
 
 
 @pytest.mark.parametrize("cluster", ["other", "", "a#b"])
-def test_a_cluster_that_does_not_exist_has_no_nodes_to_end(cluster: str) -> None:
+def test_a_cluster_that_does_not_exist_has_no_nodes_to_end(cluster: ClusterName) -> None:
     world = World()
     body = NodeManagementRequest.model_validate({"names": ["ondemand-1"]})
     with pytest.raises(NotFound):

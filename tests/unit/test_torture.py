@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from paddock.adapters.dynamodb.keys import key_of
-from paddock.model.identity import NodeId, VirtualClusterId
+from paddock.model.identity import ClusterName, NodeId, VirtualClusterId
 from paddock.model.ledger import BucketUse, Ledger
 from paddock.model.node import NodeStatus
 from paddock.model.virtual_cluster import NodeInstance, VirtualCluster
@@ -50,7 +50,7 @@ def node() -> Node:
 def head(name: str, revision: int, *ids: NodeId) -> VirtualCluster:
     instances = {one: NodeInstance(hostname=one, template_id="4c8g") for one in ids}
     return VirtualCluster(
-        id=VirtualClusterId(name), cluster="demo", revision=revision, node_instances=instances
+        id=VirtualClusterId(name), cluster=ClusterName("demo"), revision=revision, node_instances=instances
     )
 
 
@@ -72,9 +72,9 @@ def test_a_stream_in_order_has_nothing(node: Node) -> None:
 
 def test_a_revision_that_did_not_grow_is_told() -> None:
     stream = Stream()
-    assert stream.put(Ledger(cluster="demo", revision=5)) == []
-    assert stream.put(Ledger(cluster="demo", revision=5)) != []
-    assert stream.put(Ledger(cluster="demo", revision=4)) != []
+    assert stream.put(Ledger(cluster=ClusterName("demo"), revision=5)) == []
+    assert stream.put(Ledger(cluster=ClusterName("demo"), revision=5)) != []
+    assert stream.put(Ledger(cluster=ClusterName("demo"), revision=4)) != []
 
 
 def test_a_removed_node_that_comes_back_is_told(node: Node) -> None:
@@ -104,13 +104,13 @@ def test_a_member_that_does_not_know_is_told_after_the_transaction(node: Node) -
     told = stream.put(head("a", 1, node.id))
     for number in range(CHANGES_OF_A_TRANSACTION + 1):
         assert told == []
-        told = stream.put(Ledger(cluster="demo", revision=number + 1))
+        told = stream.put(Ledger(cluster=ClusterName("demo"), revision=number + 1))
     assert any("and says ''" in one for one in told)
 
 
 def test_a_limit_that_is_exceeded_is_told() -> None:
     used = {"bucket": BucketUse(active=MAX_NODES + 1)}
-    assert Stream().put(Ledger(cluster="demo", revision=1, buckets=used)) != []
+    assert Stream().put(Ledger(cluster=ClusterName("demo"), revision=1, buckets=used)) != []
 
 
 def test_a_change_of_state_that_there_may_not_be_is_told(node: Node) -> None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from paddock.model.identity import NodeId
+from paddock.model.identity import ClusterName, NodeId
 from paddock.model.time import DAY_NS, HOUR_NS
 from paddock.model.usage import (
     Machine,
@@ -54,7 +54,7 @@ def interval(
     price: float | None = 2.0,
 ) -> UsageInterval:
     return UsageInterval(
-        cluster="demo",
+        cluster=ClusterName("demo"),
         node_id=NodeId(node),
         name=f"name of {node}",
         node_array=array,

@@ -9,7 +9,7 @@ import pytest
 
 from paddock.clusters.write import delete_cluster
 from paddock.errors import NodesInUse, StoreThrottled
-from paddock.model.identity import OperationId, derived_operation_id
+from paddock.model.identity import ClusterName, OperationId, derived_operation_id
 from paddock.model.node import NodeStatus
 from paddock.model.node_observation import UNSEEN_GRACE_NS
 from paddock.model.operation import DEADLINE_NS, Action, OperationState
@@ -336,7 +336,7 @@ def test_instances_that_belong_to_no_node_are_ended_when_the_operation_ends() ->
     [mine] = world.alive()
     tags = world.ec2.snapshot()["instances"][mine]["tags"]
     world.compute.launch(_stray(tags["paddock:cluster"], OperationId(tags["paddock:operation"])))
-    world.compute.launch(_stray("other", OperationId("other")))
+    world.compute.launch(_stray(ClusterName("other"), OperationId("other")))
     assert len(world.alive()) == 3
     world.drive(operation)
     survivors = [world.ec2.snapshot()["instances"][one]["tags"] for one in world.alive()]
@@ -345,7 +345,7 @@ def test_instances_that_belong_to_no_node_are_ended_when_the_operation_ends() ->
     assert mine in world.alive()
 
 
-def _stray(cluster: str, operation_id: OperationId) -> LaunchRequest:
+def _stray(cluster: ClusterName, operation_id: OperationId) -> LaunchRequest:
     return LaunchRequest(
         client_token=f"stray-{cluster}",
         cluster=cluster,

@@ -23,6 +23,7 @@ from paddock.adapters.system_clock import SystemClock
 from paddock.clusters import status as cluster_status
 from paddock.clusters import usage
 from paddock.clusters import write as clusters
+from paddock.model.identity import ClusterName
 from paddock.model.pace import Bucket, Rate
 from paddock.nodes import create as create_nodes
 from paddock.nodes import manage as manage_nodes
@@ -161,57 +162,63 @@ def list_clusters(after: str) -> Sequence[Cluster]:
     return clusters.list_clusters(repository(), after)
 
 
-def get_cluster(name: str) -> Cluster:
+def get_cluster(name: ClusterName) -> Cluster:
     """See ``require_cluster``."""
     return lookup.require_cluster(repository(), name)
 
 
-def put_cluster(name: str, body: ClusterWrite, expected: int | None) -> tuple[Cluster, bool]:
+def put_cluster(name: ClusterName, body: ClusterWrite, expected: int | None) -> tuple[Cluster, bool]:
     """See ``clusters.put_cluster``."""
     region = settings().region
     return clusters.put_cluster(store(), compute(), region, name, body, expected)
 
 
-def delete_cluster(name: str, expected: int | None) -> None:
+def delete_cluster(name: ClusterName, expected: int | None) -> None:
     """See ``clusters.delete_cluster``."""
     clusters.delete_cluster(store(), name, expected)
 
 
-def get_cluster_status(name: str, *, with_nodes: bool) -> cluster_status.ClusterStatus:
+def get_cluster_status(name: ClusterName, *, with_nodes: bool) -> cluster_status.ClusterStatus:
     """See ``cluster_status``."""
     return cluster_status.cluster_status(store(), name, with_nodes=with_nodes)
 
 
-def get_cluster_usage(name: str, query: UsageQuery) -> usage.ClusterUsage:
+def get_cluster_usage(name: ClusterName, query: UsageQuery) -> usage.ClusterUsage:
     """See ``usage.cluster_usage``."""
     return usage.cluster_usage(store(), name, query)
 
 
 def list_nodes(
-    cluster: str, operation_id: OperationId | None, request_id: str | None, limit: int | None, after: str
+    cluster: ClusterName,
+    operation_id: OperationId | None,
+    request_id: str | None,
+    limit: int | None,
+    after: str,
 ) -> read_nodes.NodePage:
     """See ``read_nodes.page_of_nodes``."""
     return read_nodes.page_of_nodes(repository(), cluster, operation_id, request_id, limit, after)
 
 
-def add_nodes(cluster: str, body: NodeCreationRequest) -> tuple[Operation, list[Added]]:
+def add_nodes(cluster: ClusterName, body: NodeCreationRequest) -> tuple[Operation, list[Added]]:
     """See ``create_nodes.create_nodes``."""
     return create_nodes.create_nodes(store(), workflows(), cluster, body)
 
 
 def act_on_nodes(
-    action: Action, cluster: str, body: NodeManagementRequest
+    action: Action, cluster: ClusterName, body: NodeManagementRequest
 ) -> tuple[Operation, list[manage_nodes.NodeResult]]:
     """See ``manage_nodes.manage_nodes``."""
     return manage_nodes.manage_nodes(store(), workflows(), cluster, action, body)
 
 
-def retry_failed(cluster: str) -> Operation:
+def retry_failed(cluster: ClusterName) -> Operation:
     """See ``manage_nodes.retry_failed``."""
     return manage_nodes.retry_failed(store(), workflows(), cluster)
 
 
-def scale_node_array(cluster: str, node_array: str, body: ScaleRequest) -> tuple[Operation, list[Added]]:
+def scale_node_array(
+    cluster: ClusterName, node_array: str, body: ScaleRequest
+) -> tuple[Operation, list[Added]]:
     """See ``scale_nodes.scale_nodes``."""
     return scale_nodes.scale_nodes(store(), workflows(), cluster, node_array, body)
 
@@ -233,7 +240,7 @@ def get_self(instance_id: InstanceId) -> tuple[Node, Sequence[Node]]:
 
 def write_virtual_cluster(body: VirtualClusterWrite, expected: int | None, by: str) -> VirtualCluster:
     """See ``virtual_clusters.write_virtual_cluster``."""
-    default = settings().default_cluster
+    default = ClusterName(settings().default_cluster)
     return virtual_clusters.write_virtual_cluster(store(), workflows(), default, body, expected, by)
 
 

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, TypeVar, cast
 from botocore.exceptions import ClientError, ConnectionError, HTTPClientError  # noqa: A004 - botocore's name
 
 from paddock.errors import ComputeThrottled, ComputeUnavailable, LaunchRefused
-from paddock.model.identity import InstanceId, NodeId, OperationId
+from paddock.model.identity import ClusterName, InstanceId, NodeId, OperationId
 from paddock.model.instance import Instance, InstanceState
 from paddock.model.time import SECOND_NS
 from paddock.ports.compute import LaunchResult, MachineFacts, Refusal, RefusalKind
@@ -241,7 +241,7 @@ class Ec2Compute:
             for instance in self._described(batch)
         }
 
-    def launched_by(self, cluster: str, operation_id: OperationId) -> Sequence[Instance]:
+    def launched_by(self, cluster: ClusterName, operation_id: OperationId) -> Sequence[Instance]:
         """Ask by tag, 1,000 a page; see the port."""
         return self._launched(
             [
@@ -250,11 +250,11 @@ class Ec2Compute:
             ]
         )
 
-    def launched_in(self, cluster: str) -> Sequence[Instance]:
+    def launched_in(self, cluster: ClusterName) -> Sequence[Instance]:
         """Ask by tag, 1,000 a page; see the port."""
         return self._launched([{"Name": f"tag:{CLUSTER_TAG}", "Values": [cluster]}])
 
-    def clusters(self) -> Collection[str]:
+    def clusters(self) -> Collection[ClusterName]:
         """Ask for all instances that have not ended, 1,000 a page; see the port."""
         found = self._launched([{"Name": "instance-state-name", "Values": list(LIVING_STATES)}])
         return {instance.cluster for instance in found if instance.cluster}
@@ -462,7 +462,7 @@ class Ec2Compute:
             public_dns_name=item.get("PublicDnsName", ""),
             state_reason=item.get("StateReason", {}).get("Message", ""),
             launched_at=int(item["LaunchTime"].timestamp()) * SECOND_NS,
-            cluster=tags.get(CLUSTER_TAG, "") if is_ours else "",
+            cluster=ClusterName(tags.get(CLUSTER_TAG, "") if is_ours else ""),
             operation_id=OperationId(tags.get(OPERATION_TAG, "") if is_ours else ""),
             batch=tags.get(BATCH_TAG, "") if is_ours else "",
             node_id=NodeId(tags.get(NODE_TAG, "") if is_ours else ""),

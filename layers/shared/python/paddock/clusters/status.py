@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from paddock.model.cluster import Cluster
     from paddock.model.definition import Bucket, NodeArray
+    from paddock.model.identity import ClusterName
     from paddock.model.node import Node
     from paddock.store.store import Store
 
@@ -48,7 +49,7 @@ class ClusterStatus:
     nodes: Sequence[Node] | None
 
 
-def cluster_status(store: Store, name: str, *, with_nodes: bool) -> ClusterStatus:
+def cluster_status(store: Store, name: ClusterName, *, with_nodes: bool) -> ClusterStatus:
     """The status of a cluster. Raises ``NotFound``."""
     cluster = require_cluster(store.read, name)
     ledger = require_ledger(store.read, name)

@@ -12,6 +12,7 @@ from paddock.store.lookup import require_cluster
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from paddock.model.identity import ClusterName
     from paddock.model.usage import Slot, UsageInterval
     from paddock.ports.repository import Reads
     from paddock.requests.timeframe import UsageQuery
@@ -29,7 +30,7 @@ class ClusterUsage:
     has_nodes: bool
 
 
-def cluster_usage(store: Store, name: str, query: UsageQuery) -> ClusterUsage:
+def cluster_usage(store: Store, name: ClusterName, query: UsageQuery) -> ClusterUsage:
     """What the cluster's nodes have used, until now where they still run.
 
     Raises ``NotFound``, and ``InvalidRequest`` where even the sums by machine are too many for one reply.
@@ -49,7 +50,7 @@ def cluster_usage(store: Store, name: str, query: UsageQuery) -> ClusterUsage:
     return ClusterUsage(slots=slots, has_nodes=has_nodes)
 
 
-def _intervals(read: Reads, cluster: str, start: int, now: int) -> list[UsageInterval]:
+def _intervals(read: Reads, cluster: ClusterName, start: int, now: int) -> list[UsageInterval]:
     """All use after ``start``."""
     # In this order a node that ends in between is found twice, and not never.
     nodes = read.nodes(cluster)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from paddock.errors import InvalidRequest, NodesInUse, RevisionConflict
 from paddock.model.cluster import Cluster
 from paddock.model.definition import CLUSTER_NAME, bucket_id, is_cluster_name
-from paddock.model.identity import new_uid
+from paddock.model.identity import ClusterName, new_uid
 from paddock.model.ledger import Ledger
 from paddock.model.wording import listed, quoted
 from paddock.ports.repository import Check, Delete, Put
@@ -36,7 +36,7 @@ def put_cluster(
     store: Store,
     compute: Compute,
     region: str,
-    name: str,
+    name: ClusterName,
     body: ClusterWrite,
     expected: int | None,
 ) -> tuple[Cluster, bool]:
@@ -75,7 +75,7 @@ def put_cluster(
     return store.retry_on_conflict(attempt)
 
 
-def delete_cluster(store: Store, name: str, expected: int | None) -> None:
+def delete_cluster(store: Store, name: ClusterName, expected: int | None) -> None:
     """Remove a cluster without nodes, once its placement groups are gone from the cloud too.
 
     Raises ``NotFound``, ``RevisionConflict`` and ``NodesInUse``.
@@ -101,7 +101,7 @@ def delete_cluster(store: Store, name: str, expected: int | None) -> None:
     store.retry_on_conflict(attempt)
 
 
-def _require_revision(name: str, current: Cluster | None, expected: int | None) -> None:
+def _require_revision(name: ClusterName, current: Cluster | None, expected: int | None) -> None:
     revision = current.revision if current else 0
     if (expected or 0) != revision:
         state = f"is at revision {revision}" if current else "does not exist"
@@ -128,7 +128,7 @@ def _zones(compute: Compute, definition: ClusterDefinition) -> dict[str, str]:
 
 
 def _require_used_buckets(
-    name: str, before: ClusterDefinition, after: ClusterDefinition, ledger: Ledger
+    name: ClusterName, before: ClusterDefinition, after: ClusterDefinition, ledger: Ledger
 ) -> None:
     """Refuse to take away, or make another machine of, a bucket that nodes still use."""
     kept = {(array.name, bucket.machine_type): _machine(array, bucket) for array, bucket in after.buckets()}

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 
 from paddock.errors import InvalidRequest, MalformedBody
 from paddock.model.base import MAX_COUNT, MAX_REVISION
-from paddock.model.identity import InstanceId, VirtualClusterId
+from paddock.model.identity import ClusterName, InstanceId, VirtualClusterId
 from paddock.model.wording import quoted
 from paddock.requests.bodies import RevisionOnly
 from paddock.settings import Settings
@@ -64,6 +64,10 @@ class Request:
     def path(self, name: str) -> str:
         """A path parameter, decoded; what it may hold has no ``%``, so decoding it twice does no harm."""
         return unquote((self._event.get("pathParameters") or {}).get(name) or "")
+
+    def cluster_name(self) -> ClusterName:
+        """The cluster that the path names."""
+        return ClusterName(self.path("cluster"))
 
     def virtual_cluster_id(self) -> VirtualClusterId:
         """The virtual cluster that the path names."""

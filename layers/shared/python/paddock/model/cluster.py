@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from paddock.model.definition import ClusterDefinition  # noqa: TC001 - read at run time to parse records
+from paddock.model.identity import ClusterName
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -15,7 +16,7 @@ class Cluster:
     ``zones`` has each subnet's availability zone, as the cloud reported when the definition was written.
     """
 
-    name: str
+    name: ClusterName
     revision: int = 0
     definition: ClusterDefinition
     uid: str = ""

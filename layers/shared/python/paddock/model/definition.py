@@ -11,6 +11,7 @@ from uuid import UUID, uuid5
 from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, model_validator
 
 from paddock.model.base import MAX_NODES, Count, Document
+from paddock.model.identity import ClusterName
 from paddock.model.wording import quoted
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ MAX_CONFIGURATION_BYTES = 16_384
 _BUCKET_NAMESPACE = UUID("6f1d2c1e-6d0b-4d53-9a3c-0a6d7c1d5b42")
 
 CLUSTER_NAME = r"^[A-Za-z0-9]([A-Za-z0-9 _.-]{0,126}[A-Za-z0-9_.-])?$"
-ClusterName = Annotated[str, StringConstraints(pattern=CLUSTER_NAME)]
+ValidClusterName = Annotated[ClusterName, StringConstraints(pattern=CLUSTER_NAME)]
 # Autoscalers match machine types and placement groups against exactly these characters.
 Word = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
 
@@ -199,7 +200,7 @@ def is_cluster_name(text: str) -> bool:
 
 # Counting asks for the ids of all buckets once for each bucket.
 @lru_cache(maxsize=4_096)
-def bucket_id(cluster: str, node_array: str, machine_type: str) -> str:
+def bucket_id(cluster: ClusterName, node_array: str, machine_type: str) -> str:
     """A bucket's id, the same for as long as the cluster has this machine type in this node array."""
     return str(uuid5(_BUCKET_NAMESPACE, f"{cluster}/{node_array}/{machine_type}"))
 

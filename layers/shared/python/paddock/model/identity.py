@@ -14,6 +14,7 @@ from typing import NewType
 from uuid import UUID, uuid5
 
 # Ids are strings that look alike. These types keep a node's id from being passed for an operation's.
+ClusterName = NewType("ClusterName", str)
 InstanceId = NewType("InstanceId", str)
 NodeId = NewType("NodeId", str)
 OperationId = NewType("OperationId", str)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from paddock.model.identity import InstanceId, NodeId, OperationId
+from paddock.model.identity import ClusterName, InstanceId, NodeId, OperationId
 
 
 class InstanceState(StrEnum):
@@ -40,7 +40,7 @@ class Instance:
     public_dns_name: str = ""
     state_reason: str = ""
     launched_at: int = 0
-    cluster: str = ""
+    cluster: ClusterName = ClusterName("")
     operation_id: OperationId = OperationId("")
     batch: str = ""
     node_id: NodeId = NodeId("")

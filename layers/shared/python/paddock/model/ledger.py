@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from paddock.model.identity import OperationId
+from paddock.model.identity import ClusterName, OperationId
 from paddock.model.names import NameSet
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Ledger:
     whose nodes count here and may not all be on record yet; the reconciler takes out those that are.
     """
 
-    cluster: str
+    cluster: ClusterName
     revision: int = 0
     cluster_uid: str = ""
     buckets: dict[str, BucketUse] = field(default_factory=dict)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from paddock.model.cluster import Cluster
     from paddock.model.definition import Bucket, ClusterDefinition, NodeArray
+    from paddock.model.identity import ClusterName
     from paddock.model.ledger import Ledger
 
 # How long a node array that throttles its capacity offers nothing after a refusal.
@@ -124,7 +125,7 @@ def placement_group_room(bucket: Bucket, placed: int) -> int:
 
 
 def other_bucket_with(
-    cluster: str, ledger: Ledger, array: NodeArray, bucket: Bucket, placement_group: str
+    cluster: ClusterName, ledger: Ledger, array: NodeArray, bucket: Bucket, placement_group: str
 ) -> Bucket | None:
     """A placement group has one machine type: the other bucket that has it already, if there is one."""
     for other in array.buckets:
@@ -134,13 +135,13 @@ def other_bucket_with(
     return None
 
 
-def use_of(cluster: str, ledger: Ledger, arrays: tuple[NodeArray, ...]) -> Use:
+def use_of(cluster: ClusterName, ledger: Ledger, arrays: tuple[NodeArray, ...]) -> Use:
     """The active nodes and vCPU of all buckets of these node arrays together."""
     return _sum(_in_use(cluster, ledger, arrays))
 
 
 def _in_use(
-    cluster: str, ledger: Ledger, arrays: tuple[NodeArray, ...]
+    cluster: ClusterName, ledger: Ledger, arrays: tuple[NodeArray, ...]
 ) -> list[tuple[NodeArray, Bucket, int]]:
     """The buckets of these node arrays that are in use, with their active nodes.
 

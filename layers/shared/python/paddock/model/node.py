@@ -7,7 +7,14 @@ from enum import StrEnum
 from typing import Any
 
 from paddock.model.configuration import with_defaults
-from paddock.model.identity import InstanceId, NodeId, OperationId, VirtualClusterId, operation_of
+from paddock.model.identity import (
+    ClusterName,
+    InstanceId,
+    NodeId,
+    OperationId,
+    VirtualClusterId,
+    operation_of,
+)
 
 
 class NodeStatus(StrEnum):
@@ -80,7 +87,7 @@ class Node:
     """
 
     id: NodeId
-    cluster: str
+    cluster: ClusterName
     name: str
     revision: int = 0
     spec: LaunchSpec

@@ -8,7 +8,15 @@ from enum import StrEnum
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from paddock.model.identity import NodeId, OperationId, VirtualClusterId, node_id, node_index, operation_of
+from paddock.model.identity import (
+    ClusterName,
+    NodeId,
+    OperationId,
+    VirtualClusterId,
+    node_id,
+    node_index,
+    operation_of,
+)
 from paddock.model.names import NameSet
 from paddock.model.node import LaunchSpec, Node, NodeStatus, ShutdownPolicy, TargetState
 from paddock.model.pace import DEFAULT_RATES, Bucket
@@ -169,7 +177,7 @@ class Operation:
     """
 
     id: OperationId
-    cluster: str
+    cluster: ClusterName
     action: Action
     revision: int = 0
     state: OperationState
@@ -293,7 +301,7 @@ class UsedRequestId:
     """The record that a caller's request id was used in a cluster, and the operation that it started."""
 
     request_id: str
-    cluster: str
+    cluster: ClusterName
     operation_id: OperationId
     revision: int = 0
     cluster_uid: str = ""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
-from paddock.model.identity import NodeId
+from paddock.model.identity import ClusterName, NodeId
 from paddock.model.node_lifecycle import has_machine
 from paddock.model.time import DAY_NS, HOUR_NS
 
@@ -32,7 +32,7 @@ class UsageInterval:
     past. ``cores`` are vCPU; ``price_per_hour`` is for the whole machine, ``None`` if no price was given.
     """
 
-    cluster: str
+    cluster: ClusterName
     node_id: NodeId
     name: str
     node_array: str

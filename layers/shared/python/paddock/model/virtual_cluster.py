@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
-from paddock.model.identity import NodeId, OperationId, VirtualClusterId, new_uid
+from paddock.model.identity import ClusterName, NodeId, OperationId, VirtualClusterId, new_uid
 from paddock.model.names import NameSet
 from paddock.model.time import DAY_NS
 
@@ -87,7 +87,7 @@ class VirtualCluster:
     """
 
     id: VirtualClusterId
-    cluster: str
+    cluster: ClusterName
     revision: int = 0
     uid: str = ""
     cluster_uid: str = ""
@@ -201,7 +201,7 @@ class VirtualClusterChange:
     removed: int = 0
 
 
-def tombstone(virtual_cluster_id: VirtualClusterId, cluster: str, now: int) -> VirtualCluster:
+def tombstone(virtual_cluster_id: VirtualClusterId, cluster: ClusterName, now: int) -> VirtualCluster:
     """The record that remembers a deleted virtual cluster's revision, so that it is not used again."""
     return VirtualCluster(
         id=virtual_cluster_id,

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from paddock.model.cluster import Cluster
     from paddock.model.desired import DesiredNodes
+    from paddock.model.identity import ClusterName
     from paddock.model.ledger import Ledger
     from paddock.model.operation import Operation
     from paddock.nodes.plan import Added
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 def create_nodes(
     store: Store,
     workflows: Workflows,
-    cluster_name: str,
+    cluster_name: ClusterName,
     request: NodeCreationRequest,
 ) -> tuple[Operation, list[Added]]:
     """Add nodes set by set, each as far as limits and names allow; answers what was added, in order.
@@ -40,7 +41,7 @@ def create_nodes(
 def create(
     store: Store,
     workflows: Workflows,
-    cluster_name: str,
+    cluster_name: ClusterName,
     request_id: str | None,
     decide: Callable[[Cluster, Ledger, Mapping[str, int], int], Sequence[DesiredNodes]],
 ) -> tuple[Operation, list[Added]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from paddock.model.identity import NodeId, OperationId, new_operation_id
+from paddock.model.identity import ClusterName, NodeId, OperationId, new_operation_id
 from paddock.model.limits import count_bucket, other_bucket_with, placement_group_room
 from paddock.model.names import NameSet
 from paddock.model.node_actions import RefusedError, act
@@ -50,7 +50,7 @@ class NodeResult:
 class Command:
     """An action on nodes of a cluster; ``takes_from`` is the operation's."""
 
-    cluster: str
+    cluster: ClusterName
     action: Action
     request_id: str = ""
     takes_from: str = ""
@@ -72,7 +72,7 @@ class Forced:
 def manage_nodes(
     store: Store,
     workflows: Workflows,
-    cluster_name: str,
+    cluster_name: ClusterName,
     action: Action,
     request: NodeManagementRequest,
 ) -> tuple[Operation, list[NodeResult]]:
@@ -126,7 +126,7 @@ def _launchers(nodes: Sequence[Node]) -> tuple[OperationId, ...]:
     return tuple(sorted({node.launching_operation_id for node in nodes if node.is_starting}))
 
 
-def retry_failed(store: Store, workflows: Workflows, cluster_name: str) -> Operation:
+def retry_failed(store: Store, workflows: Workflows, cluster_name: ClusterName) -> Operation:
     """Start again every node of the cluster that failed and has no instance. Raises ``NotFound``."""
 
     def select() -> list[Node]:
@@ -143,7 +143,7 @@ def after_all(now: int, nodes: Sequence[Node]) -> int:
 
 
 def new_operation(
-    now: int, cluster: str, operation_id: OperationId, action: Action, node_ids: Collection[NodeId]
+    now: int, cluster: ClusterName, operation_id: OperationId, action: Action, node_ids: Collection[NodeId]
 ) -> Operation:
     """The record of an operation on these nodes; one that is about none has ended itself."""
     return Operation(
@@ -317,7 +317,7 @@ class _Marking:
         return cluster, self._ledger or ledger, quotas
 
 
-def _select(read: Reads, cluster: str, request: NodeManagementRequest) -> list[Node]:
+def _select(read: Reads, cluster: ClusterName, request: NodeManagementRequest) -> list[Node]:
     ids, names = set(request.ids or ()), set(request.names or ())
     hostnames, addresses = set(request.hostnames or ()), set(request.ip_addresses or ())
     condition = parse_filter(request.filter) if request.filter is not None else None

@@ -15,6 +15,7 @@ from paddock.ports.repository import Put
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from paddock.model.identity import ClusterName
     from paddock.ports.compute import Compute
     from paddock.store.store import Store
 
@@ -23,12 +24,12 @@ GROUPS_PER_RUN = 50
 TURN_NS = 60 * SECOND_NS
 
 
-def cloud_placement_group(cluster: str, node_array: str, placement_group: str) -> str:
+def cloud_placement_group(cluster: ClusterName, node_array: str, placement_group: str) -> str:
     """The deployment's name for a placement group, as the client's is its node array's."""
     return _name(cluster, placement_group_key(node_array, placement_group)) if placement_group else ""
 
 
-def delete_empty_groups(store: Store, compute: Compute, cluster: str) -> int:
+def delete_empty_groups(store: Store, compute: Compute, cluster: ClusterName) -> int:
     """Delete the placement groups of a cluster that no node is in any more; answers how many are gone.
 
     They stay on record until they are, so that a crash leaves none behind; one that the cloud still finds in
@@ -52,5 +53,5 @@ def _those_whose_turn_it_is(keys: Sequence[str], now: int) -> Sequence[str]:
     return [*keys[begin:], *keys[:begin]][:GROUPS_PER_RUN]
 
 
-def _name(cluster: str, key: str) -> str:
+def _name(cluster: ClusterName, key: str) -> str:
     return f"{cluster}/{key}"

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
     from paddock.model.cluster import Cluster
     from paddock.model.definition import Bucket, NodeArray
+    from paddock.model.identity import ClusterName
     from paddock.model.ledger import Ledger
     from paddock.model.operation import Operation
     from paddock.nodes.plan import Added
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 def scale_nodes(
     store: Store,
     workflows: Workflows,
-    cluster_name: str,
+    cluster_name: ClusterName,
     array_name: str,
     request: ScaleRequest,
 ) -> tuple[Operation, list[Added]]:

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from paddock.model.identity import InstanceId, NodeId, OperationId
+    from paddock.model.identity import ClusterName, InstanceId, NodeId, OperationId
     from paddock.model.instance import Instance
 
 
@@ -38,7 +38,7 @@ class LaunchRequest:
     """
 
     client_token: str
-    cluster: str
+    cluster: ClusterName
     operation_id: OperationId
     count: int
     instance_type: str
@@ -123,16 +123,16 @@ class Compute(Protocol):
     def describe(self, instance_ids: Collection[InstanceId]) -> Mapping[InstanceId, Instance]:
         """The instances among ``instance_ids`` that the cloud shows now, by id; any number of ids."""
 
-    def launched_by(self, cluster: str, operation_id: OperationId) -> Sequence[Instance]:
+    def launched_by(self, cluster: ClusterName, operation_id: OperationId) -> Sequence[Instance]:
         """Every instance that this deployment launched for the operation, ended ones that show included."""
 
-    def launched_in(self, cluster: str) -> Sequence[Instance]:
+    def launched_in(self, cluster: ClusterName) -> Sequence[Instance]:
         """Every instance that this deployment launched in a cluster, terminated ones that still show too.
 
         One whose tags were changed by hand is not among them: only ``describe`` tells that one is not seen.
         """
 
-    def clusters(self) -> Collection[str]:
+    def clusters(self) -> Collection[ClusterName]:
         """The clusters in which this deployment has instances that have not ended."""
 
     def terminate(self, instance_ids: Collection[InstanceId]) -> Mapping[InstanceId, str]:

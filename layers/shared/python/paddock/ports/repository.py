@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from paddock.model.cluster import Cluster
-from paddock.model.identity import MAX_INDEX, NodeId, OperationId, VirtualClusterId
+from paddock.model.identity import MAX_INDEX, ClusterName, NodeId, OperationId, VirtualClusterId
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, UsedRequestId
@@ -98,19 +98,19 @@ class WriteConflictError(Exception):
 class Reads(Protocol):
     """Reads of every kind of record. Those who only read take no more than this."""
 
-    def cluster(self, name: str) -> Cluster | None:
+    def cluster(self, name: ClusterName) -> Cluster | None:
         """The cluster of this name."""
 
     def clusters(self, after: str = "") -> Sequence[Cluster]:
         """All clusters, or those with names above ``after``, by name."""
 
-    def cluster_names(self) -> Sequence[str]:
+    def cluster_names(self) -> Sequence[ClusterName]:
         """The names of all clusters, in order; also of one whose record cannot be understood."""
 
-    def ledger(self, cluster: str) -> Ledger | None:
+    def ledger(self, cluster: ClusterName) -> Ledger | None:
         """The ledger of a cluster; there is one exactly as long as the cluster exists."""
 
-    def nodes(self, cluster: str, limit: int | None = None, after: str = "") -> Sequence[Node]:
+    def nodes(self, cluster: ClusterName, limit: int | None = None, after: str = "") -> Sequence[Node]:
         """Nodes of a cluster in the order of their ids, from the first id above ``after``; at most ``limit``.
 
         ``after`` need not be the id of a node that exists, but must have an id's form. Fewer than ``limit``
@@ -123,7 +123,7 @@ class Reads(Protocol):
         Of those with the next ``count`` indexes behind ``after``; it asks for no others.
         """
 
-    def nodes_by_id(self, cluster: str, ids: Collection[NodeId]) -> Sequence[Node]:
+    def nodes_by_id(self, cluster: ClusterName, ids: Collection[NodeId]) -> Sequence[Node]:
         """Those of these nodes that exist, in the order of their ids."""
 
     def operation(self, operation_id: OperationId) -> Operation | None:
@@ -135,7 +135,7 @@ class Reads(Protocol):
     def quotas(self) -> Quotas | None:
         """The account's quotas as they were last asked for."""
 
-    def request(self, cluster: str, request_id: str) -> UsedRequestId | None:
+    def request(self, cluster: ClusterName, request_id: str) -> UsedRequestId | None:
         """What a request id was used for in a cluster."""
 
     def requests(self, request_id: str) -> Sequence[UsedRequestId]:
@@ -144,7 +144,7 @@ class Reads(Protocol):
     def running_operations(self) -> Sequence[OperationId]:
         """The ids of the operations that run. Eventually consistent: some may be missing, or have ended."""
 
-    def usage_intervals(self, cluster: str, ended_after: int) -> Sequence[UsageInterval]:
+    def usage_intervals(self, cluster: ClusterName, ended_after: int) -> Sequence[UsageInterval]:
         """The intervals of a cluster's nodes that ended later than this (ns), in the order of their ends."""
 
     def virtual_cluster(self, virtual_cluster_id: VirtualClusterId) -> VirtualCluster | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from paddock.model.identity import OperationId, VirtualClusterId
+from paddock.model.identity import ClusterName, OperationId, VirtualClusterId
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,7 @@ class WorkItem:
 
     operation_id: OperationId = OperationId("")
     virtual_cluster: VirtualClusterId = VirtualClusterId("")
-    cluster: str = ""
+    cluster: ClusterName = ClusterName("")
 
 
 class WorkQueue(Protocol):

@@ -16,7 +16,7 @@ from paddock.model.node_observation import instance_of, must_end, must_stop
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from paddock.model.identity import InstanceId
+    from paddock.model.identity import ClusterName, InstanceId
     from paddock.model.instance import Instance
     from paddock.model.node import Node
     from paddock.ports.compute import Compute
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 def stop_started(
     read: Reads,
     compute: Compute,
-    cluster: str,
+    cluster: ClusterName,
     nodes: Sequence[Node],
     seen: Mapping[InstanceId, Instance],
 ) -> int:
@@ -52,7 +52,7 @@ def stop_started(
 def end_again(
     read: Reads,
     compute: Compute,
-    cluster: str,
+    cluster: ClusterName,
     nodes: Sequence[Node],
     seen: Mapping[InstanceId, Instance],
 ) -> int:
@@ -75,7 +75,7 @@ def end_again(
 
 def _drifted(
     read: Reads,
-    cluster: str,
+    cluster: ClusterName,
     nodes: Sequence[Node],
     seen: Mapping[InstanceId, Instance],
     has_drifted: Callable[[Node, Instance], bool],

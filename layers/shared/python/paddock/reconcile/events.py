@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from paddock.errors import Busy
-from paddock.model.identity import InstanceId, OperationId, derived_operation_id
+from paddock.model.identity import ClusterName, InstanceId, OperationId, derived_operation_id
 from paddock.model.instance import InstanceState
 from paddock.model.operation import Action
 from paddock.model.time import SECOND_NS
@@ -65,13 +65,13 @@ def look_at_instances(
     again: an interrupted node that is ending already is left alone. Virtual clusters that lose nodes so get
     others at once.
     """
-    launched: defaultdict[tuple[str, OperationId], dict[InstanceId, Instance]] = defaultdict(dict)
+    launched: defaultdict[tuple[ClusterName, OperationId], dict[InstanceId, Instance]] = defaultdict(dict)
     for instance in compute.describe(instance_ids).values():
         if instance.operation_id:
             launched[instance.cluster, instance.operation_id][instance.id] = instance
     looked = Looked()
     all_nodes = cache(store.read.nodes)
-    by_cluster: defaultdict[str, set[InstanceId]] = defaultdict(set)
+    by_cluster: defaultdict[ClusterName, set[InstanceId]] = defaultdict(set)
     for (cluster, operation_id), seen in launched.items():
         with _failures_told(looked, seen, operation_id=operation_id):
             found = _nodes(store.read, all_nodes, cluster, operation_id)
@@ -122,7 +122,10 @@ def _look_at_nodes(
 
 
 def _nodes(
-    read: Reads, all_nodes: Callable[[str], Sequence[Node]], cluster: str, operation_id: OperationId
+    read: Reads,
+    all_nodes: Callable[[ClusterName], Sequence[Node]],
+    cluster: ClusterName,
+    operation_id: OperationId,
 ) -> Sequence[Node]:
     """The nodes of the operation that launched; all of the cluster, once that is forgotten."""
     operation = read.operation(operation_id)

@@ -15,11 +15,12 @@ from paddock.store.release import forget_failed
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from paddock.model.identity import ClusterName
     from paddock.model.node import Node
     from paddock.store.store import Store
 
 
-def forget_failed_nodes(store: Store, cluster: str, nodes: Sequence[Node]) -> None:
+def forget_failed_nodes(store: Store, cluster: ClusterName, nodes: Sequence[Node]) -> None:
     """Forget the forgettable ones of these nodes, unless an operation on them runs: it counts by them."""
     left = {node.id: {node.created_by, node.managing_operation_id} for node in nodes if is_forgettable(node)}
     running = running_among(

@@ -11,6 +11,7 @@ from paddock.store.lookup import running_among
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from paddock.model.identity import ClusterName
     from paddock.model.instance import Instance
     from paddock.model.node import Node
     from paddock.ports.compute import Compute
@@ -32,7 +33,7 @@ def orphans(instances: Iterable[Instance], nodes: Iterable[Node], now: int) -> l
 def end_orphans(
     store: Store,
     compute: Compute,
-    cluster: str,
+    cluster: ClusterName,
     instances: Sequence[Instance],
     nodes: Sequence[Node],
 ) -> int:

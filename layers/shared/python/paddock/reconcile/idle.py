@@ -15,12 +15,13 @@ from paddock.nodes.manage import Command, manage
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from paddock.model.identity import ClusterName
     from paddock.model.node import Node
     from paddock.ports.workflows import Workflows
     from paddock.store.store import Store
 
 
-def end_idle(store: Store, workflows: Workflows, cluster: str, nodes: Sequence[Node]) -> int:
+def end_idle(store: Store, workflows: Workflows, cluster: ClusterName, nodes: Sequence[Node]) -> int:
     """End those of these nodes that are idle; answers how many are.
 
     A virtual cluster that claims one meanwhile keeps it.

@@ -14,7 +14,7 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from paddock.model.identity import derived_operation_id
+from paddock.model.identity import ClusterName, derived_operation_id
 from paddock.model.names import PLACEHOLDER, NameSet
 from paddock.model.operation import Action
 from paddock.nodes.manage import Forced, begin_forced
@@ -38,7 +38,7 @@ def doubles(nodes: Iterable[Node]) -> list[Node]:
     return [node for namesakes in bearers.values() for node in sorted(namesakes, key=_claim_to_its_name)[1:]]
 
 
-def repair_names(store: Store, workflows: Workflows, cluster: str, nodes: Sequence[Node]) -> int:
+def repair_names(store: Store, workflows: Workflows, cluster: ClusterName, nodes: Sequence[Node]) -> int:
     """Give nodes of a cluster that bear another's name one of their own, or end them; answers how many.
 
     The ledger is written with each, so nobody else gets the new name. It may lack the old one, if a bearer
@@ -67,7 +67,7 @@ def _claim_to_its_name(node: Node) -> tuple[bool, bool, str]:
     return not node.virtual_cluster, not node.instance_ids, node.id
 
 
-def _rename(store: Store, cluster: str, node: Node) -> Node | None:
+def _rename(store: Store, cluster: ClusterName, node: Node) -> Node | None:
     """The node under a free name; ``None`` where it is another by now, which is left to the next run."""
     ledger = store.read.ledger(cluster)
     nodes = store.read.nodes(cluster)

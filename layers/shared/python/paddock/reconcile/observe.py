@@ -13,7 +13,7 @@ from paddock.store.release import never_launched, write_verdicts
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from paddock.model.identity import InstanceId, OperationId
+    from paddock.model.identity import ClusterName, InstanceId, OperationId
     from paddock.model.instance import Instance
     from paddock.model.node import Node
     from paddock.ports.repository import Reads
@@ -35,7 +35,7 @@ def ended_launchers(read: Reads, nodes: Sequence[Node], now: int) -> set[Operati
 
 def observe(
     store: Store,
-    cluster: str,
+    cluster: ClusterName,
     nodes: Sequence[Node],
     seen: Mapping[InstanceId, Instance],
     ended: Collection[OperationId],

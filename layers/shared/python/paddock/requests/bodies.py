@@ -8,7 +8,14 @@ from typing import Annotated, Any, Self
 from pydantic import BeforeValidator, Field, JsonValue, StringConstraints, field_validator, model_validator
 
 from paddock.model.base import Count, Document, Revision
-from paddock.model.definition import ClusterDefinition, ClusterName, MachineType, NodeType, Word, must_fit
+from paddock.model.definition import (
+    ClusterDefinition,
+    MachineType,
+    NodeType,
+    ValidClusterName,
+    Word,
+    must_fit,
+)
 from paddock.model.desired import DesiredNodes, NodeAttributes
 from paddock.model.identity import VirtualClusterId
 from paddock.model.names import PLACEHOLDER
@@ -42,7 +49,7 @@ def is_virtual_cluster_id(text: str) -> bool:
 class ClusterWrite(ClusterDefinition):
     """The body of a cluster's PUT: its definition, and the revision that it is based on."""
 
-    name: ClusterName | None = None
+    name: ValidClusterName | None = None
     """The cluster's name, as in the path."""
     revision: Revision | None = None
     """The revision that you read, 0 to create; left out, `If-Match` counts, and without that the
@@ -237,7 +244,7 @@ class VirtualClusterWrite(Document):
     revision: Revision | None = None
     """The revision that you read, 0 to create; left out, `If-Match` counts, and without that the
     request creates."""
-    cluster: ClusterName | None = None
+    cluster: ValidClusterName | None = None
     """The cluster whose nodes it takes; left out, the parameter `DefaultCluster`; cannot change."""
     provision: bool = True
     """`false`: only nodes that exist; nothing is launched, now or later."""

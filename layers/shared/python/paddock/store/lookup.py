@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from paddock.errors import NotFound
 from paddock.model.definition import is_cluster_name
-from paddock.model.identity import OperationId, is_id
+from paddock.model.identity import ClusterName, OperationId, is_id
 from paddock.model.wording import quoted
 from paddock.requests.bodies import is_request_id
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from paddock.ports.repository import Reads
 
 
-def require_cluster(read: Reads, name: str) -> Cluster:
+def require_cluster(read: Reads, name: ClusterName) -> Cluster:
     """The cluster, or ``NotFound``."""
     cluster = read.cluster(name) if is_cluster_name(name) else None
     if cluster is None:
@@ -28,7 +28,7 @@ def require_cluster(read: Reads, name: str) -> Cluster:
     return cluster
 
 
-def require_ledger(read: Reads, cluster: str) -> Ledger:
+def require_ledger(read: Reads, cluster: ClusterName) -> Ledger:
     """The ledger of a cluster that was there a moment ago, or ``NotFound``."""
     ledger = read.ledger(cluster)
     if ledger is None:

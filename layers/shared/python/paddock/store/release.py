@@ -15,7 +15,7 @@ from paddock.store.operations import require_recorded
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from paddock.model.identity import NodeId
+    from paddock.model.identity import ClusterName, NodeId
     from paddock.model.ledger import Ledger
     from paddock.ports.repository import Reads, Write
     from paddock.store.store import Store
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def write_verdicts(
-    store: Store, cluster: str, nodes: Sequence[Node], judge: Callable[[Node], Node | None]
+    store: Store, cluster: ClusterName, nodes: Sequence[Node], judge: Callable[[Node], Node | None]
 ) -> dict[NodeId, Node | None]:
     """Write the verdict of ``judge`` on each of these nodes of a cluster; returns the verdicts by node id.
 
@@ -105,7 +105,7 @@ def never_launched(read: Reads, nodes: Sequence[Node]) -> list[Node]:
     return [node for node in nodes if is_passed(node)]
 
 
-def forget_failed(store: Store, cluster: str, ids: Collection[NodeId]) -> None:
+def forget_failed(store: Store, cluster: ClusterName, ids: Collection[NodeId]) -> None:
     """Remove the names and records of nodes that have failed and have no instance; other nodes stay."""
 
     def resolve(ledger: Ledger, nodes: Sequence[Node]) -> tuple[Ledger, list[Write]]:
@@ -122,7 +122,7 @@ def _usage_until(nodes: Sequence[Node], now: int) -> list[Write]:
     return [Put(interval, was=None) for interval in intervals if interval is not None]
 
 
-def resolve_nodes(store: Store, cluster: str, ids: Collection[NodeId], resolve: _Resolve) -> None:
+def resolve_nodes(store: Store, cluster: ClusterName, ids: Collection[NodeId], resolve: _Resolve) -> None:
     """Change these nodes, as far as they exist, and the ledger together, some at a time.
 
     ``resolve`` is given the ledger and the nodes as stored, and returns the next ledger with the writes of

@@ -8,7 +8,7 @@ from hashlib import sha256
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from paddock.model.identity import NodeId, VirtualClusterId, operation_of
+from paddock.model.identity import ClusterName, NodeId, VirtualClusterId, operation_of
 from paddock.model.node import NodeStatus
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ def find_free(read: Reads, virtual_cluster: VirtualCluster) -> list[Node]:
     return found
 
 
-def _pages(read: Reads, cluster: str, start: str) -> Iterator[Sequence[Node]]:
+def _pages(read: Reads, cluster: ClusterName, start: str) -> Iterator[Sequence[Node]]:
     """All nodes of a cluster, first those with ids above ``start``."""
     after = start
     while page := read.nodes(cluster, _PAGE_NODES, after):

@@ -18,7 +18,7 @@ from paddock.virtual_clusters.provision import Launch, launch_missing
 if TYPE_CHECKING:
     from collections.abc import Collection
 
-    from paddock.model.identity import VirtualClusterId
+    from paddock.model.identity import ClusterName, VirtualClusterId
     from paddock.model.operation import Operation
     from paddock.model.virtual_cluster import Condition, VirtualCluster
     from paddock.ports.repository import Reads
@@ -78,7 +78,7 @@ def reconcile_virtual_cluster(
     return operation
 
 
-def reconcile_unsatisfied(store: Store, workflows: Workflows, cluster: str) -> None:
+def reconcile_unsatisfied(store: Store, workflows: Workflows, cluster: ClusterName) -> None:
     """Reconcile the virtual clusters of a cluster that want more nodes than they have.
 
     A virtual cluster that fails holds up no other. Once all are done, the first error that may pass by itself

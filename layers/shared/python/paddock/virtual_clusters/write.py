@@ -13,6 +13,7 @@ from paddock.errors import (
     RevisionConflict,
 )
 from paddock.model.identity import (
+    ClusterName,
     NodeId,
     OperationId,
     VirtualClusterId,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 def write_virtual_cluster(
     store: Store,
     workflows: Workflows,
-    default_cluster: str,
+    default_cluster: ClusterName,
     request: VirtualClusterWrite,
     expected: int | None,
     by: str = "",
@@ -265,7 +266,7 @@ def _require_revision(
 
 
 def _desired(
-    request: VirtualClusterWrite, stored: VirtualCluster | None, default_cluster: str
+    request: VirtualClusterWrite, stored: VirtualCluster | None, default_cluster: ClusterName
 ) -> VirtualCluster:
     """The virtual cluster as the request wants it, still with the nodes that it has."""
     replica_sets = dict(request.replica_sets or {})

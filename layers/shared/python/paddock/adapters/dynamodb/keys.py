@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from paddock.model.cluster import Cluster
-from paddock.model.identity import OperationId, VirtualClusterId
+from paddock.model.identity import ClusterName, OperationId, VirtualClusterId
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, UsedRequestId
@@ -49,17 +49,17 @@ class Key(NamedTuple):
     sk: str
 
 
-def cluster(name: str) -> Key:
+def cluster(name: ClusterName) -> Key:
     """Key of a cluster."""
     return Key(CLUSTERS, name)
 
 
-def ledger(cluster_name: str) -> Key:
+def ledger(cluster_name: ClusterName) -> Key:
     """Key of a cluster's ledger."""
     return Key(f"CLUSTER#{cluster_name}", "LEDGER")
 
 
-def node(cluster_name: str, node_id: NodeId) -> Key:
+def node(cluster_name: ClusterName, node_id: NodeId) -> Key:
     """Key of a node; with the beginning of an id, what the keys of such nodes begin with."""
     return Key(f"CLUSTER#{cluster_name}", f"NODE#{node_id}")
 
@@ -84,12 +84,12 @@ def quotas() -> Key:
     return Key("QUOTAS", "QUOTAS")
 
 
-def request(request_id: str, cluster_name: str) -> Key:
+def request(request_id: str, cluster_name: ClusterName) -> Key:
     """Key of a used request id; without a cluster's name, only its partition counts."""
     return Key(f"REQUEST#{request_id}", cluster_name)
 
 
-def usage_interval(cluster_name: str, end: int, node_id: NodeId) -> Key:
+def usage_interval(cluster_name: ClusterName, end: int, node_id: NodeId) -> Key:
     """Key of a usage interval; without a node's id, it stands before all that end then or later."""
     return Key(f"USAGE#{cluster_name}", f"{end:020}#{node_id}")
 

@@ -15,7 +15,7 @@ from paddock.adapters.dynamodb import keys
 from paddock.adapters.dynamodb.items import bytes_of, from_item, to_item
 from paddock.errors import StoreThrottled, StoreUnavailable
 from paddock.model.cluster import Cluster
-from paddock.model.identity import MAX_INDEX, NodeId, OperationId, VirtualClusterId, node_id
+from paddock.model.identity import MAX_INDEX, ClusterName, NodeId, OperationId, VirtualClusterId, node_id
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, UsedRequestId
@@ -99,7 +99,7 @@ class DynamoDbRepository:
         size = sum(bytes_of(to_item(write.record)) for write in writes if isinstance(write, Put))
         return size <= MAX_TRANSACTION_BYTES
 
-    def cluster(self, name: str) -> Cluster | None:
+    def cluster(self, name: ClusterName) -> Cluster | None:
         """See ``Repository.cluster``."""
         return self._get(Cluster, keys.cluster(name))
 
@@ -107,15 +107,15 @@ class DynamoDbRepository:
         """See ``Repository.clusters``."""
         return list(self._query(Cluster, keys.CLUSTERS, after=after))
 
-    def cluster_names(self) -> Sequence[str]:
+    def cluster_names(self) -> Sequence[ClusterName]:
         """See ``Repository.cluster_names``."""
-        return list(self._sort_keys(keys.CLUSTERS))
+        return [ClusterName(name) for name in self._sort_keys(keys.CLUSTERS)]
 
-    def ledger(self, cluster: str) -> Ledger | None:
+    def ledger(self, cluster: ClusterName) -> Ledger | None:
         """See ``Repository.ledger``."""
         return self._get(Ledger, keys.ledger(cluster))
 
-    def nodes(self, cluster: str, limit: int | None = None, after: str = "") -> Sequence[Node]:
+    def nodes(self, cluster: ClusterName, limit: int | None = None, after: str = "") -> Sequence[Node]:
         """See ``Repository.nodes``."""
         key = keys.node(cluster, NodeId(""))
         paging: dict[str, Any] = {}
@@ -136,7 +136,7 @@ class DynamoDbRepository:
         upto = keys.node(operation.cluster, node_id(operation.id, last))
         return list(self._query(Node, first.pk, between=(first.sk, upto.sk)))
 
-    def nodes_by_id(self, cluster: str, ids: Collection[NodeId]) -> Sequence[Node]:
+    def nodes_by_id(self, cluster: ClusterName, ids: Collection[NodeId]) -> Sequence[Node]:
         """See ``Repository.nodes_by_id``."""
         wanted = sorted(set(ids))
         found: list[Node] = []
@@ -158,19 +158,19 @@ class DynamoDbRepository:
         """See ``Repository.quotas``."""
         return self._get(Quotas, keys.quotas())
 
-    def request(self, cluster: str, request_id: str) -> UsedRequestId | None:
+    def request(self, cluster: ClusterName, request_id: str) -> UsedRequestId | None:
         """See ``Repository.request``."""
         return self._get(UsedRequestId, keys.request(request_id, cluster))
 
     def requests(self, request_id: str) -> Sequence[UsedRequestId]:
         """See ``Repository.requests``."""
-        return list(self._query(UsedRequestId, keys.request(request_id, "").pk))
+        return list(self._query(UsedRequestId, keys.request(request_id, ClusterName("")).pk))
 
     def running_operations(self) -> Sequence[OperationId]:
         """See ``Repository.running_operations``."""
         return [keys.operation_id(item["pk"]["S"]) for item in self._unsettled(keys.OPERATIONS)]
 
-    def usage_intervals(self, cluster: str, ended_after: int) -> Sequence[UsageInterval]:
+    def usage_intervals(self, cluster: ClusterName, ended_after: int) -> Sequence[UsageInterval]:
         """See ``Repository.usage_intervals``."""
         key = keys.usage_interval(cluster, ended_after + 1, NodeId(""))
         return list(self._query(UsageInterval, key.pk, after=key.sk))
