@@ -9,7 +9,7 @@ from paddock.http.reply import Reply
 from paddock.http.request import Request
 from paddock.http.views.node import NODES_LISTED, node_list_view
 from paddock.model.base import MAX_NODES
-from paddock.model.identity import OperationId
+from paddock.model.identity import OperationId, RequestId
 
 
 @endpoint(CLUSTERS)
@@ -19,10 +19,11 @@ def handler(request: Request) -> Reply:
     operation = request.query("operation")
     if operation is None:
         operation = request.query("operation_id")
+    request_id = request.query("request_id")
     page = bootstrap.list_nodes(
         request.cluster_name(),
         None if operation is None else OperationId(operation),
-        request.query("request_id"),
+        None if request_id is None else RequestId(request_id),
         request.limit("maxResults", MAX_NODES),
         request.query("nextToken") or "",
     )

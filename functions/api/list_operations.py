@@ -9,6 +9,7 @@ from paddock.http.errors import CLUSTERS
 from paddock.http.reply import Reply
 from paddock.http.request import Request
 from paddock.http.views.node import operation_view
+from paddock.model.identity import RequestId
 
 
 @endpoint(CLUSTERS)
@@ -18,5 +19,5 @@ def handler(request: Request) -> Reply:
     if not request_id:
         msg = "the query must have a request_id"
         raise InvalidRequest(msg)
-    found = bootstrap.find_operation(request_id)
+    found = bootstrap.find_operation(RequestId(request_id))
     return Reply(200, [operation_view(*found)] if found else [])

@@ -16,7 +16,14 @@ import pytest
 from paddock.adapters.dynamodb.repository import DynamoDbRepository
 from paddock.errors import RecordTooLarge
 from paddock.model.cluster import Cluster
-from paddock.model.identity import ClusterName, OperationId, VirtualClusterId, new_operation_id, node_id
+from paddock.model.identity import (
+    ClusterName,
+    OperationId,
+    RequestId,
+    VirtualClusterId,
+    new_operation_id,
+    node_id,
+)
 from paddock.model.ledger import BucketUse, Ledger
 from paddock.model.names import NameSet
 from paddock.model.node import LaunchSpec, Node, NodeStatus, TargetState
@@ -134,7 +141,10 @@ def virtual_cluster(identity: str = "vc", revision: int = 1, **changes: Any) -> 
 
 def used(request_id: str = "r", name: str = "demo") -> UsedRequestId:
     return UsedRequestId(
-        request_id=request_id, cluster=ClusterName(name), operation_id=new_operation_id(START), revision=1
+        request_id=RequestId(request_id),
+        cluster=ClusterName(name),
+        operation_id=new_operation_id(START),
+        revision=1,
     )
 
 
@@ -241,7 +251,7 @@ RECORDS: dict[str, tuple[Record, Callable[[Repository], Record | None]]] = {
         Quotas(revision=2, asked_at=START, cores={"L-1216C47A": 1_152, "L-417A185B": 0}),
         lambda stored: stored.quotas(),
     ),
-    "request": (used("~ r #1 ~"), lambda stored: stored.request(ClusterName("demo"), "~ r #1 ~")),
+    "request": (used("~ r #1 ~"), lambda stored: stored.request(ClusterName("demo"), RequestId("~ r #1 ~"))),
     "usage interval": (
         interval(START + 2, name="a b.c-d_E", price_per_hour=0.1, interruptible=True, start=START),
         lambda stored: next(iter(stored.usage_intervals(ClusterName("a b.c-d_E"), 0)), None),
@@ -278,7 +288,7 @@ def test_what_is_not_there_is_not_found(repository: Repository) -> None:
     assert repository.operation(new_operation_id(START)) is None
     assert repository.quotas() is None
     assert repository.pace() is None
-    assert repository.request(ClusterName("demo"), "r") is None
+    assert repository.request(ClusterName("demo"), RequestId("r")) is None
     assert repository.virtual_cluster(VirtualClusterId("vc")) is None
     for found in (
         repository.clusters(),
@@ -287,7 +297,7 @@ def test_what_is_not_there_is_not_found(repository: Repository) -> None:
         repository.nodes_made_by(operation()),
         repository.nodes_by_id(ClusterName("demo"), [node().id]),
         repository.nodes_by_id(ClusterName("demo"), []),
-        repository.requests("r"),
+        repository.requests(RequestId("r")),
         repository.running_operations(),
         repository.virtual_cluster_ids(),
         repository.usage_intervals(ClusterName("demo"), 0),
@@ -564,10 +574,10 @@ def test_nodes_that_a_batch_left_out_are_asked_for_again_and_all_come_in_order(
 def test_a_request_id_is_known_by_cluster_and_in_all_of_them(repository: Repository) -> None:
     mine, other, longer = used("r", "demo"), used("r", "demo 2"), used("r2", "demo")
     store(repository, mine, other, longer)
-    assert repository.request(ClusterName("demo"), "r") == mine
-    assert repository.request(ClusterName("demo 2"), "r") == other
-    assert repository.requests("r") == [mine, other]
-    assert repository.requests("r2") == [longer]
+    assert repository.request(ClusterName("demo"), RequestId("r")) == mine
+    assert repository.request(ClusterName("demo 2"), RequestId("r")) == other
+    assert repository.requests(RequestId("r")) == [mine, other]
+    assert repository.requests(RequestId("r2")) == [longer]
 
 
 def test_running_operations_follow_the_state(repository: Repository) -> None:

@@ -13,6 +13,7 @@ from paddock.model.identity import (
     ClusterName,
     NodeId,
     OperationId,
+    RequestId,
     VirtualClusterId,
     node_index,
     operation_of,
@@ -128,10 +129,10 @@ class FakeRepository:
     def quotas(self) -> Quotas | None:
         return self._get(Quotas, keys.quotas())
 
-    def request(self, cluster: ClusterName, request_id: str) -> UsedRequestId | None:
+    def request(self, cluster: ClusterName, request_id: RequestId) -> UsedRequestId | None:
         return self._get(UsedRequestId, keys.request(request_id, cluster))
 
-    def requests(self, request_id: str) -> Sequence[UsedRequestId]:
+    def requests(self, request_id: RequestId) -> Sequence[UsedRequestId]:
         return self._query(UsedRequestId, keys.request(request_id, ClusterName("")).pk)
 
     def running_operations(self) -> Sequence[OperationId]:

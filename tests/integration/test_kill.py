@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from paddock.model.identity import ClusterName, OperationId
+from paddock.model.identity import ClusterName, OperationId, RequestId
 from paddock.model.node import NodeStatus
 from paddock.model.operation import OperationState
 from tests.emulator.client import Client
@@ -117,7 +117,7 @@ def test_killed_and_started_again_an_operation_ends_and_launches_nothing_twice(t
         assert [node.instance_id for node in photograph(stack).repository.nodes(ClusterName(cluster))] == [
             ""
         ] * 3
-        assert photograph(stack).repository.requests("lost") == []
+        assert photograph(stack).repository.requests(RequestId("lost")) == []
         done = reconcile_ahead(stack)
         assert (done.resumed, done.orphans) == (1, 2)
         stack.ec2_control("boot")

@@ -16,7 +16,7 @@ from uuid import uuid4
 
 import pytest
 
-from paddock.model.identity import ClusterName
+from paddock.model.identity import ClusterName, RequestId
 from tests.emulator.processes import free_port
 from tests.emulator.reset import LOCAL
 from tests.emulator.stack import Settings, started
@@ -358,7 +358,7 @@ def test_after_bad_weather_all_is_right_and_nobody_was_told_a_lie(
     made = photograph(stack)
     for caller in callers:
         for request_id, (operation_id, added) in caller.creates.items():
-            [found] = made.repository.requests(request_id)
+            [found] = made.repository.requests(RequestId(request_id))
             assert found.operation_id == operation_id
             assert made.operation(operation_id).total >= added
     assert faulted >= total * DRIZZLE / 2

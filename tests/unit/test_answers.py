@@ -11,6 +11,7 @@ import pytest
 
 from paddock import bootstrap
 from paddock.errors import ComputeUnavailable, StoreThrottled
+from paddock.model.identity import RequestId
 from paddock.observability import logger
 from tests import pages
 from tests.fakes.api import ACCOUNT, HANDLERS, ask, event, handle, serve
@@ -127,7 +128,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
 
 def filled(world: World, names: Mapping[str, str], body: Any) -> tuple[Mapping[str, str], Any]:
     """The request with what only the world knows."""
-    cluster, used = world.repository.cluster(CLUSTER), world.repository.request(CLUSTER, "used")
+    cluster, used = world.repository.cluster(CLUSTER), world.repository.request(CLUSTER, RequestId("used"))
     assert cluster is not None
     assert used is not None
     if names.get("caller") == CURRENT:

@@ -10,7 +10,7 @@ import pytest
 
 from paddock.errors import DuplicateRequest, InvalidRequest, NotFound, RecordTooLarge, StoreThrottled
 from paddock.model.definition import MAX_BUCKETS
-from paddock.model.identity import ClusterName, is_id
+from paddock.model.identity import ClusterName, RequestId, is_id
 from paddock.model.limits import count_bucket
 from paddock.model.node import NodeStatus
 from paddock.model.operation import OperationState
@@ -143,7 +143,7 @@ def test_a_node_array_or_bucket_that_is_not_there_refuses_the_whole_request(
     with pytest.raises(InvalidRequest, match=known):
         world.create_sets(good, {**good, **change}, request_id="r")
     assert world.nodes() == []
-    assert world.repository.request(CLUSTER, "r") is None
+    assert world.repository.request(CLUSTER, RequestId("r")) is None
     assert world.create_sets(good, request_id="r")[1][0].count == 1
 
 
@@ -281,7 +281,7 @@ def test_a_request_id_belongs_to_its_cluster() -> None:
     )
     other, _ = create_nodes(world.store, world.workflows, ClusterName("other"), body)
     assert mine.id != other.id
-    found = find_operation(world.repository, "r")
+    found = find_operation(world.repository, RequestId("r"))
     assert found is not None
     assert found[0] == other
 
@@ -304,7 +304,7 @@ def test_to_add_nothing_is_an_answer_with_a_reason_and_uses_the_request_id() -> 
     assert (operation.state, operation.total) == (OperationState.FAILED, 0)
     assert operation.error
     assert operation.finish_time
-    assert list_nodes(world.repository, CLUSTER, None, "r") == ([], operation)
+    assert list_nodes(world.repository, CLUSTER, None, RequestId("r")) == ([], operation)
     with pytest.raises(DuplicateRequest):
         world.create(3, request_id="r")
     assert not world.workflows.live

@@ -11,7 +11,7 @@ import pytest
 
 from paddock.clusters.write import delete_cluster
 from paddock.errors import DuplicateRequest, InsufficientNodes, NotFound
-from paddock.model.identity import VirtualClusterId
+from paddock.model.identity import RequestId, VirtualClusterId
 from paddock.model.node import NodeStatus
 from paddock.model.node_lifecycle import failed, given_back
 from paddock.model.operation import Action, Operation
@@ -448,8 +448,8 @@ def test_a_cluster_that_is_made_again_knows_nothing_of_its_predecessors_requests
     assert [line.count for line in added] == [2]
     world.drive(operation)
     terminated, _ = world.terminate(names=["ondemand-1"], requestId="q")
-    assert list_nodes(world.repository, CLUSTER, None, "r")[1] == world.operation(operation.id)
-    assert list_nodes(world.repository, CLUSTER, None, "q")[1] == world.operation(terminated.id)
+    assert list_nodes(world.repository, CLUSTER, None, RequestId("r"))[1] == world.operation(operation.id)
+    assert list_nodes(world.repository, CLUSTER, None, RequestId("q"))[1] == world.operation(terminated.id)
     world.settle()
     assert invariants.at_rest(world) == []
 
@@ -468,7 +468,7 @@ def test_a_request_to_the_predecessor_takes_no_request_id_from_the_successor() -
         again(world)
         mine, _ = world.create(1, request_id="r")
         late.finish()
-        found = list_nodes(world.repository, CLUSTER, None, "r")[1]
+        found = list_nodes(world.repository, CLUSTER, None, RequestId("r"))[1]
         assert found is not None
         assert found.id == mine.id
         world.settle()
@@ -588,10 +588,10 @@ def test_what_was_written_before_goes_on_as_it_was() -> None:
     assert len(world.held("a").node_instances) == 3
     for found in (
         list_nodes(world.repository, CLUSTER, operation.id, None),
-        list_nodes(world.repository, CLUSTER, None, "r"),
+        list_nodes(world.repository, CLUSTER, None, RequestId("r")),
     ):
         assert found[1] == world.operation(operation.id)
-    assert find_operation(world.repository, "r") is not None
+    assert find_operation(world.repository, RequestId("r")) is not None
     with pytest.raises(DuplicateRequest):
         world.create(1, request_id="r")
     assert invariants.at_rest(world) == []
@@ -637,7 +637,7 @@ def test_what_was_written_before_gets_nothing_of_what_bears_the_name_later() -> 
     assert not world.held("a").held_ids()
     assert [node.virtual_cluster for node in world.nodes()] == ["", ""]
     with pytest.raises(NotFound):
-        list_nodes(world.repository, CLUSTER, None, "r")
+        list_nodes(world.repository, CLUSTER, None, RequestId("r"))
     # Nor does a deletion that sleeps end the nodes of a virtual cluster of the same id.
     world.want("a", world.held("a").revision, x4c8g=2)
     world.settle()

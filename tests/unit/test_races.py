@@ -20,7 +20,7 @@ from paddock.errors import (
     NotFound,
     RevisionConflict,
 )
-from paddock.model.identity import VirtualClusterId
+from paddock.model.identity import RequestId, VirtualClusterId
 from paddock.model.node import Node, NodeStatus
 from paddock.model.node_lifecycle import claimed_for
 from paddock.ports.repository import Put
@@ -199,7 +199,7 @@ def test_whoever_loses_every_race_is_told_to_come_back_and_has_changed_nothing()
     with pytest.raises(Busy):
         world.create(5, request_id="r")
     assert len(world.nodes()) == ATTEMPTS
-    assert world.repository.request(CLUSTER, "r") is None
+    assert world.repository.request(CLUSTER, RequestId("r")) is None
 
 
 def meet_anywhere(

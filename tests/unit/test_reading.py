@@ -8,7 +8,7 @@ import pytest
 
 from paddock.clusters.status import cluster_status
 from paddock.errors import InvalidRequest, NotFound
-from paddock.model.identity import ClusterName, OperationId
+from paddock.model.identity import ClusterName, OperationId, RequestId
 from paddock.nodes.read import list_nodes, page_of_nodes
 from paddock.operations.read import find_operation, get_operation
 from paddock.virtual_clusters.write import list_virtual_clusters
@@ -29,7 +29,9 @@ def test_nodes_of_an_operation_are_found_by_its_id_and_by_its_request_id() -> No
         for query in ((operation.id, None), (None, request_id)):
             nodes, found = list_nodes(world.repository, CLUSTER, *query)
             assert (len(nodes), found) == (expected, operation)
-        assert find_operation(world.repository, request_id) == get_operation(world.repository, operation.id)
+        assert find_operation(world.repository, RequestId(request_id)) == get_operation(
+            world.repository, operation.id
+        )
     nodes, none = list_nodes(world.repository, CLUSTER, None, None)
     assert (len(nodes), none) == (3, None)
 
@@ -59,8 +61,8 @@ def test_an_operation_that_does_not_exist_is_not_found(text: str) -> None:
 def test_a_request_id_that_was_not_used_is_told_in_the_words_that_clients_look_for(text: str) -> None:
     world = World()
     with pytest.raises(NotFound, match="No operation found for request id"):
-        list_nodes(world.repository, CLUSTER, None, text)
-    assert find_operation(world.repository, text) is None
+        list_nodes(world.repository, CLUSTER, None, RequestId(text))
+    assert find_operation(world.repository, RequestId(text)) is None
 
 
 def test_an_operation_of_another_cluster_is_not_found_in_this_one() -> None:
@@ -76,7 +78,7 @@ def test_operation_and_request_id_together_are_refused() -> None:
     world = World()
     operation, _ = world.create(1, request_id="r")
     with pytest.raises(InvalidRequest):
-        list_nodes(world.repository, CLUSTER, operation.id, "r")
+        list_nodes(world.repository, CLUSTER, operation.id, RequestId("r"))
 
 
 @pytest.mark.parametrize("cluster", ["other", *NONE])

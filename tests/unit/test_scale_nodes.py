@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paddock.errors import DuplicateRequest, NotFound
+from paddock.model.identity import RequestId
 from paddock.model.operation import OperationState
 from paddock.nodes.scale import scale_nodes
 from paddock.requests.bodies import ScaleRequest
@@ -167,7 +168,7 @@ def test_a_node_array_that_does_not_exist_is_not_scaled(array: str) -> None:
     with pytest.raises(NotFound, match="No node array found") as error:
         scale(world, array, totalNodeCount=1, requestId="r")
     assert len(error.value.message) < 300
-    assert world.repository.request(CLUSTER, "r") is None
+    assert world.repository.request(CLUSTER, RequestId("r")) is None
 
 
 def test_whoever_scales_at_the_same_time_never_exceeds_the_total() -> None:

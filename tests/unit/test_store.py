@@ -9,7 +9,14 @@ import pytest
 
 from paddock.errors import Busy
 from paddock.model.cluster import Cluster
-from paddock.model.identity import NodeId, VirtualClusterId, new_operation_id, next_revision, node_id
+from paddock.model.identity import (
+    NodeId,
+    RequestId,
+    VirtualClusterId,
+    new_operation_id,
+    next_revision,
+    node_id,
+)
 from paddock.model.ledger import Ledger
 from paddock.model.node_lifecycle import failed, unclaimed
 from paddock.model.operation import UsedRequestId
@@ -81,7 +88,7 @@ def record(kind: type[Record]) -> Record:
         replace(operation(), revision=0),
         Pace(),
         Quotas(asked_at=1),
-        UsedRequestId(request_id="r", cluster=CLUSTER, operation_id=new_operation_id(START)),
+        UsedRequestId(request_id=RequestId("r"), cluster=CLUSTER, operation_id=new_operation_id(START)),
         UsageInterval(
             cluster=CLUSTER,
             node_id=node.id,

@@ -34,7 +34,7 @@ from hypothesis.stateful import (
 )
 
 from paddock.errors import PaddockError, RevisionConflict
-from paddock.model.identity import VirtualClusterId
+from paddock.model.identity import RequestId, VirtualClusterId
 from paddock.model.operation import ENDING, Action
 from paddock.ports.repository import WriteConflictError
 from paddock.virtual_clusters.reconcile import reconcile_virtual_cluster
@@ -175,7 +175,7 @@ class Walk(RuleBasedStateMachine):
 
     @precondition(may_start)
     @rule(number=st.integers(1, 4), request_id=st.sampled_from([None, "r", "q"]))
-    def create_nodes(self, number: int, request_id: str | None) -> None:
+    def create_nodes(self, number: int, request_id: RequestId | None) -> None:
         self.start(lambda world: world.create(number, request_id=request_id))
 
     @precondition(may_start)

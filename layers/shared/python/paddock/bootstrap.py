@@ -23,7 +23,7 @@ from paddock.adapters.system_clock import SystemClock
 from paddock.clusters import status as cluster_status
 from paddock.clusters import usage
 from paddock.clusters import write as clusters
-from paddock.model.identity import ClusterName
+from paddock.model.identity import ClusterName, RequestId
 from paddock.model.pace import Bucket, Rate
 from paddock.nodes import create as create_nodes
 from paddock.nodes import manage as manage_nodes
@@ -191,7 +191,7 @@ def get_cluster_usage(name: ClusterName, query: UsageQuery) -> usage.ClusterUsag
 def list_nodes(
     cluster: ClusterName,
     operation_id: OperationId | None,
-    request_id: str | None,
+    request_id: RequestId | None,
     limit: int | None,
     after: str,
 ) -> read_nodes.NodePage:
@@ -228,7 +228,7 @@ def get_operation(operation_id: OperationId) -> tuple[Operation, Sequence[Node]]
     return operations.get_operation(repository(), operation_id)
 
 
-def find_operation(request_id: str) -> tuple[Operation, Sequence[Node]] | None:
+def find_operation(request_id: RequestId) -> tuple[Operation, Sequence[Node]] | None:
     """See ``operations.find_operation``."""
     return operations.find_operation(repository(), request_id)
 

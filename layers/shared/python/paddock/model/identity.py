@@ -18,6 +18,7 @@ ClusterName = NewType("ClusterName", str)
 InstanceId = NewType("InstanceId", str)
 NodeId = NewType("NodeId", str)
 OperationId = NewType("OperationId", str)
+RequestId = NewType("RequestId", str)
 VirtualClusterId = NewType("VirtualClusterId", str)
 
 NS_PER_REVISION = 1_000

@@ -12,6 +12,7 @@ from paddock.model.identity import (
     InstanceId,
     NodeId,
     OperationId,
+    RequestId,
     VirtualClusterId,
     operation_of,
 )
@@ -96,7 +97,7 @@ class Node:
     status_message: str = ""
     uses_limits: bool = field(default=True, metadata={"alias": "counted"})
     placement_group_id: str = ""
-    request_id: str = ""
+    request_id: RequestId = RequestId("")
     keep_alive: bool = False
     fixed: bool = False
     shutdown_policy: ShutdownPolicy = ShutdownPolicy.TERMINATE

@@ -12,6 +12,7 @@ from paddock.model.identity import (
     ClusterName,
     NodeId,
     OperationId,
+    RequestId,
     VirtualClusterId,
     node_id,
     node_index,
@@ -185,7 +186,7 @@ class Operation:
     deadline: int
     total: int
     cluster_uid: str = ""
-    request_id: str = ""
+    request_id: RequestId = RequestId("")
     finish_time: int = 0
     attempt: int = 1
     groups: tuple[NodeGroup, ...] = ()
@@ -300,7 +301,7 @@ class Operation:
 class UsedRequestId:
     """The record that a caller's request id was used in a cluster, and the operation that it started."""
 
-    request_id: str
+    request_id: RequestId
     cluster: ClusterName
     operation_id: OperationId
     revision: int = 0

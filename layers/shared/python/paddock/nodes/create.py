@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from paddock.model.identity import RequestId
 from paddock.nodes.plan import NodePlan
 from paddock.store.lookup import known_quotas, require_ledger
 from paddock.store.operations import record_nodes, require_new_request
@@ -42,7 +43,7 @@ def create(
     store: Store,
     workflows: Workflows,
     cluster_name: ClusterName,
-    request_id: str | None,
+    request_id: RequestId | None,
     decide: Callable[[Cluster, Ledger, Mapping[str, int], int], Sequence[DesiredNodes]],
 ) -> tuple[Operation, list[Added]]:
     """Like ``create_nodes``, for sets that ``decide`` derives from the cluster as it is.
@@ -57,7 +58,7 @@ def create(
         quotas = known_quotas(store.read)
         plan = NodePlan(cluster, ledger, quotas, now)
         added = [plan.add(desired) for desired in decide(cluster, ledger, quotas, now)]
-        operation = plan.operation(request_id or "")
+        operation = plan.operation(request_id or RequestId(""))
         written = store.commit(*plan.writes(operation, earlier))
         return written.stored(operation), added
 

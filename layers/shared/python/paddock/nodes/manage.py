@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from paddock.model.identity import ClusterName, NodeId, OperationId, new_operation_id
+from paddock.model.identity import ClusterName, NodeId, OperationId, RequestId, new_operation_id
 from paddock.model.limits import count_bucket, other_bucket_with, placement_group_room
 from paddock.model.names import NameSet
 from paddock.model.node_actions import RefusedError, act
@@ -52,7 +52,7 @@ class Command:
 
     cluster: ClusterName
     action: Action
-    request_id: str = ""
+    request_id: RequestId = RequestId("")
     takes_from: str = ""
 
 
@@ -82,7 +82,7 @@ def manage_nodes(
     no error. Raises ``NotFound`` for the cluster and ``DuplicateRequest``.
     """
     takes_from = EVERY_VIRTUAL_CLUSTER if request.force else ""
-    command = Command(cluster_name, action, request.request_id or "", takes_from)
+    command = Command(cluster_name, action, request.request_id or RequestId(""), takes_from)
     return manage(store, workflows, command, lambda: _select(store.read, cluster_name, request))
 
 

@@ -11,7 +11,7 @@ from paddock.model.base import MAX_NODES
 from paddock.model.configuration import merged
 from paddock.model.definition import bucket_id
 from paddock.model.desired import DesiredNodes
-from paddock.model.identity import VirtualClusterId, new_operation_id
+from paddock.model.identity import RequestId, VirtualClusterId, new_operation_id
 from paddock.model.limits import (
     count_bucket,
     is_avoided,
@@ -79,7 +79,7 @@ class NodePlan:
         """Why not everything was added."""
         return "; ".join(dict.fromkeys(added.message for added in self._added if added.message))
 
-    def operation(self, request_id: str = "") -> Operation:
+    def operation(self, request_id: RequestId = RequestId("")) -> Operation:
         """The operation that makes the nodes. One that makes none has ended: well if none were asked for."""
         total = self._next_index - 1
         ended = OperationState.FAILED if self.reasons else OperationState.SUCCEEDED

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from paddock.errors import InvalidRequest, NotFound
-from paddock.model.identity import ClusterName, OperationId, is_id
+from paddock.model.identity import ClusterName, OperationId, RequestId, is_id
 from paddock.model.operation import Action
 from paddock.model.wording import quoted
 from paddock.store.lookup import operation_of_request, require_cluster, require_operation
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def list_nodes(
-    read: Reads, cluster: ClusterName, operation_id: OperationId | None, request_id: str | None
+    read: Reads, cluster: ClusterName, operation_id: OperationId | None, request_id: RequestId | None
 ) -> tuple[Sequence[Node], Operation | None]:
     """The nodes of a cluster, or those of the operation asked for, with that operation.
 
@@ -61,7 +61,7 @@ def page_of_nodes(
     read: Reads,
     cluster: ClusterName,
     operation_id: OperationId | None = None,
-    request_id: str | None = None,
+    request_id: RequestId | None = None,
     limit: int | None = None,
     after: str = "",
 ) -> NodePage:

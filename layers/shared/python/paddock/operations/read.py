@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from paddock.model.cluster import Cluster
-    from paddock.model.identity import OperationId
+    from paddock.model.identity import OperationId, RequestId
     from paddock.model.node import Node
     from paddock.model.operation import Operation, UsedRequestId
     from paddock.ports.repository import Reads
@@ -24,7 +24,7 @@ def get_operation(read: Reads, operation_id: OperationId) -> tuple[Operation, Se
     return operation, nodes_of(read, operation)
 
 
-def find_operation(read: Reads, request_id: str) -> tuple[Operation, Sequence[Node]] | None:
+def find_operation(read: Reads, request_id: RequestId) -> tuple[Operation, Sequence[Node]] | None:
     """The operation that a request id started, with its nodes as far as they still exist.
 
     The latest one, where several clusters know the request id; a cluster knows nothing of what was asked of a

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from paddock.model.cluster import Cluster
-from paddock.model.identity import MAX_INDEX, ClusterName, NodeId, OperationId, VirtualClusterId
+from paddock.model.identity import MAX_INDEX, ClusterName, NodeId, OperationId, RequestId, VirtualClusterId
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, UsedRequestId
@@ -135,10 +135,10 @@ class Reads(Protocol):
     def quotas(self) -> Quotas | None:
         """The account's quotas as they were last asked for."""
 
-    def request(self, cluster: ClusterName, request_id: str) -> UsedRequestId | None:
+    def request(self, cluster: ClusterName, request_id: RequestId) -> UsedRequestId | None:
         """What a request id was used for in a cluster."""
 
-    def requests(self, request_id: str) -> Sequence[UsedRequestId]:
+    def requests(self, request_id: RequestId) -> Sequence[UsedRequestId]:
         """What a request id was used for, in all clusters."""
 
     def running_operations(self) -> Sequence[OperationId]:

@@ -17,7 +17,7 @@ from paddock.model.definition import (
     must_fit,
 )
 from paddock.model.desired import DesiredNodes, NodeAttributes
-from paddock.model.identity import VirtualClusterId
+from paddock.model.identity import RequestId, VirtualClusterId
 from paddock.model.names import PLACEHOLDER
 from paddock.model.node import ShutdownPolicy
 from paddock.model.virtual_cluster import AllocationMode
@@ -29,7 +29,7 @@ MAX_SETS = 1_000
 
 _REQUEST_ID = r"^[!-~]([ -~]{0,126}[!-~])?$"
 _VIRTUAL_CLUSTER_ID = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$"
-RequestId = Annotated[str, StringConstraints(pattern=_REQUEST_ID)]
+ValidRequestId = Annotated[RequestId, StringConstraints(pattern=_REQUEST_ID)]
 NameFormat = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9%][A-Za-z0-9_.%-]{0,62}$")]
 ValidVirtualClusterId = Annotated[VirtualClusterId, StringConstraints(pattern=_VIRTUAL_CLUSTER_ID)]
 Selector = Annotated[str, StringConstraints(min_length=1, max_length=256)]
@@ -157,7 +157,7 @@ def _attributes_of(document: dict[str, Any]) -> NodeAttributes:
 class NodeCreationRequest(Document):
     """The body of ``nodes/create``."""
 
-    request_id: RequestId | None = None
+    request_id: ValidRequestId | None = None
     """1 to 128 characters; counts once in the cluster, for 30 days. A request without it that is sent
     twice is done twice."""
     sets: Annotated[tuple[NodeSet, ...], Field(min_length=1, max_length=MAX_SETS, strict=False)]
@@ -167,7 +167,7 @@ class NodeCreationRequest(Document):
 class ScaleRequest(Document):
     """What ``scale/{nodearray}`` is asked for: a total of nodes or of cores, 0 where neither is given."""
 
-    request_id: RequestId | None = None
+    request_id: ValidRequestId | None = None
     """1 to 128 characters; counts once in the cluster, for 30 days. A request without it that is sent
     twice is done twice."""
     total_core_count: Count | None = None
@@ -186,7 +186,7 @@ class ScaleRequest(Document):
 class NodeManagementRequest(Document):
     """The body of ``nodes/terminate`` and the other actions: a union of selectors, at least one."""
 
-    request_id: RequestId | None = None
+    request_id: ValidRequestId | None = None
     """1 to 128 characters; counts once in the cluster, for 30 days. A request without it that is sent
     twice is done twice."""
     force: bool = False

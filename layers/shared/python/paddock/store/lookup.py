@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from paddock.errors import NotFound
 from paddock.model.definition import is_cluster_name
-from paddock.model.identity import ClusterName, OperationId, is_id
+from paddock.model.identity import ClusterName, OperationId, RequestId, is_id
 from paddock.model.wording import quoted
 from paddock.requests.bodies import is_request_id
 
@@ -62,7 +62,7 @@ def running_among(read: Reads, operation_ids: Iterable[OperationId]) -> dict[Ope
     }
 
 
-def operation_of_request(read: Reads, cluster: Cluster, request_id: str) -> Operation:
+def operation_of_request(read: Reads, cluster: Cluster, request_id: RequestId) -> Operation:
     """The operation that a request id started in a cluster, or ``NotFound``."""
     request = read.request(cluster.name, request_id) if is_request_id(request_id) else None
     is_its_own = request is not None and request.cluster_uid == cluster.uid

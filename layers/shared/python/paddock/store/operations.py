@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from paddock.model.cluster import Cluster
-    from paddock.model.identity import ClusterName, OperationId
+    from paddock.model.identity import ClusterName, OperationId, RequestId
     from paddock.model.node import Node
     from paddock.model.operation import Operation
     from paddock.ports.repository import Reads
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 def require_new_request(
-    read: Reads, cluster_name: ClusterName, request_id: str | None
+    read: Reads, cluster_name: ClusterName, request_id: RequestId | None
 ) -> tuple[Cluster, UsedRequestId | None]:
     """The cluster, and what the request id was used for in a former one of that name, to be replaced.
 

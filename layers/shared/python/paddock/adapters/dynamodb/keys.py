@@ -22,7 +22,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from paddock.model.cluster import Cluster
-from paddock.model.identity import ClusterName, OperationId, VirtualClusterId
+from paddock.model.identity import ClusterName, OperationId, RequestId, VirtualClusterId
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, UsedRequestId
@@ -84,7 +84,7 @@ def quotas() -> Key:
     return Key("QUOTAS", "QUOTAS")
 
 
-def request(request_id: str, cluster_name: ClusterName) -> Key:
+def request(request_id: RequestId, cluster_name: ClusterName) -> Key:
     """Key of a used request id; without a cluster's name, only its partition counts."""
     return Key(f"REQUEST#{request_id}", cluster_name)
 

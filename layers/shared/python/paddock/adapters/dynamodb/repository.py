@@ -15,7 +15,15 @@ from paddock.adapters.dynamodb import keys
 from paddock.adapters.dynamodb.items import bytes_of, from_item, to_item
 from paddock.errors import StoreThrottled, StoreUnavailable
 from paddock.model.cluster import Cluster
-from paddock.model.identity import MAX_INDEX, ClusterName, NodeId, OperationId, VirtualClusterId, node_id
+from paddock.model.identity import (
+    MAX_INDEX,
+    ClusterName,
+    NodeId,
+    OperationId,
+    RequestId,
+    VirtualClusterId,
+    node_id,
+)
 from paddock.model.ledger import Ledger
 from paddock.model.node import Node
 from paddock.model.operation import Operation, UsedRequestId
@@ -158,11 +166,11 @@ class DynamoDbRepository:
         """See ``Repository.quotas``."""
         return self._get(Quotas, keys.quotas())
 
-    def request(self, cluster: ClusterName, request_id: str) -> UsedRequestId | None:
+    def request(self, cluster: ClusterName, request_id: RequestId) -> UsedRequestId | None:
         """See ``Repository.request``."""
         return self._get(UsedRequestId, keys.request(request_id, cluster))
 
-    def requests(self, request_id: str) -> Sequence[UsedRequestId]:
+    def requests(self, request_id: RequestId) -> Sequence[UsedRequestId]:
         """See ``Repository.requests``."""
         return list(self._query(UsedRequestId, keys.request(request_id, ClusterName("")).pk))
 
