@@ -30,7 +30,7 @@ def create_nodes(
     cluster_name: ClusterName,
     request: NodeCreationRequest,
 ) -> tuple[Operation, list[Added]]:
-    """Add nodes set by set, each as far as limits and names allow; answers what was added, in order.
+    """Add nodes set by set, each as far as limits and names allow; returns what each set added, in order.
 
     A request id that was used before raises ``DuplicateRequest`` and changes nothing. Also raises
     ``NotFound`` for the cluster and ``InvalidRequest`` for a node array or bucket that it does not have.
@@ -46,9 +46,9 @@ def create(
     request_id: RequestId | None,
     decide: Callable[[Cluster, Ledger, Mapping[str, int], int], Sequence[DesiredNodes]],
 ) -> tuple[Operation, list[Added]]:
-    """Like ``create_nodes``, for sets that ``decide`` derives from the cluster as it is.
+    """Like ``create_nodes``, for sets that ``decide`` derives from the cluster's current state.
 
-    It is asked again whenever that has changed before the decision was recorded.
+    ``decide`` is called again whenever that state has changed before the decision was recorded.
     """
 
     def attempt() -> tuple[Operation, list[Added]]:

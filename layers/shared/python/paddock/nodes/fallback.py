@@ -89,7 +89,7 @@ def fall_back(
 
 
 class _Move:
-    """The ledger as it becomes while nodes, whose limits are given back already, take new places."""
+    """The ledger while nodes, whose limits are given back already, take their new places."""
 
     def __init__(self, cluster: Cluster | None, ledger: Ledger, quotas: Mapping[str, int], now: int) -> None:
         self._cluster = cluster
@@ -100,7 +100,7 @@ class _Move:
     def place(
         self, nodes: Sequence[Node], places: Sequence[LaunchSpec]
     ) -> Iterator[tuple[Node, LaunchSpec | None]]:
-        """Each node with its new place, the first that has room; ``None`` where none has."""
+        """Each node with its new place, the first that has room; ``None`` if no place has room."""
         left = nodes
         for spec in places:
             room = self._room(spec) if left else 0
@@ -118,14 +118,14 @@ class _Move:
         if self._cluster is None or array is None or bucket is None:
             return 0
         if (bucket.instance_type, bucket.cores) != (spec.instance_type, spec.vcpu_count):
-            # No node was in the bucket, and so it was made another machine since.
+            # No node was in the bucket, so its definition could change to another machine meanwhile.
             return 0
         counts = count_bucket(self._cluster, self.ledger, self._quotas, array, bucket, self._now)
         return counts.available_count
 
 
 def _with_refusal(node: Node, result: LaunchResult) -> str:
-    """What the node says of the launches that it had no luck with; the same is said once."""
+    """The node's message about its failed launches; a repeated reason appears once."""
     codes = ", ".join(dict.fromkeys(refusal.code for refusal in result.refusals)) or "no reason given"
     refused = f"no capacity for {node.spec.machine_type} ({codes})"
     if node.status_message.endswith(refused):
@@ -134,7 +134,7 @@ def _with_refusal(node: Node, result: LaunchResult) -> str:
 
 
 def _reason(node: Node, batch: LaunchBatch, result: LaunchResult) -> str:
-    """Why the node has no instance, with what was tried before."""
+    """Why the node has no instance, with the reasons of earlier launches."""
     reasons = "; ".join(dict.fromkeys(f"{refusal.code}: {refusal.message}" for refusal in result.refusals))
     reason = reasons or f"{len(result.instance_ids)} of {batch.count} launched, with no reason given"
     return f"{reason}; before that, {node.status_message}" if node.status_message else reason

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class NodeResult:
-    """What became of one selected node; ``error`` is empty where the action will be done."""
+    """The outcome for one selected node; ``error`` is empty if the action will be done."""
 
     node: Node
     error: str = ""
@@ -58,7 +58,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Forced:
-    """An action of Paddock's own, which nothing holds back: the id of its operation, and why it is done.
+    """An action of Paddock's own, which nothing holds back: the id of its operation, and its reason.
 
     Instances are left alone until the notice has passed.
     """
@@ -76,7 +76,7 @@ def manage_nodes(
     action: Action,
     request: NodeManagementRequest,
 ) -> tuple[Operation, list[NodeResult]]:
-    """Act on the selected nodes; answers one result for each, in the order of their ids.
+    """Act on the selected nodes; returns one result for each, in the order of their ids.
 
     A node that may not be changed so is untouched and its result says why. A selector that matches nothing is
     no error. Raises ``NotFound`` for the cluster and ``DuplicateRequest``.
@@ -89,7 +89,7 @@ def manage_nodes(
 def manage(
     store: Store, workflows: Workflows, command: Command, select: Callable[[], Sequence[Node]]
 ) -> tuple[Operation, list[NodeResult]]:
-    """Like ``manage_nodes``, for nodes that ``select`` finds; it is asked again if it has to be."""
+    """Like ``manage_nodes``, for nodes that ``select`` finds; it is called again after a conflict."""
 
     def attempt() -> tuple[Operation, dict[NodeId, NodeResult]]:
         cluster, earlier = require_new_request(store.read, command.cluster, command.request_id)
@@ -122,7 +122,7 @@ def manage(
 
 
 def _launchers(nodes: Sequence[Node]) -> tuple[OperationId, ...]:
-    """The operations that launch those of these nodes that are on their way already."""
+    """The operations that are launching any of these nodes already."""
     return tuple(sorted({node.launching_operation_id for node in nodes if node.is_starting}))
 
 
@@ -138,14 +138,14 @@ def retry_failed(store: Store, workflows: Workflows, cluster_name: ClusterName) 
 
 
 def after_all(now: int, nodes: Sequence[Node]) -> int:
-    """Now (ns), but later than what took hold of these nodes, also where its clock was ahead."""
+    """Now (ns), but later than the last operation on any of these nodes, even if its clock was ahead."""
     return max(now, *(node.managed_at + 1 for node in nodes), 0)
 
 
 def new_operation(
     now: int, cluster: ClusterName, operation_id: OperationId, action: Action, node_ids: Collection[NodeId]
 ) -> Operation:
-    """The record of an operation on these nodes; one that is about none has ended itself."""
+    """The record of an operation on these nodes; without nodes, the operation has ended already."""
     return Operation(
         id=operation_id,
         cluster=cluster,
@@ -184,11 +184,11 @@ def mark_for_a_while(store: Store, operation: Operation) -> list[tuple[Node, str
 
 
 def mark(store: Store, operation: Operation, until: int | None = None) -> list[tuple[Node, str]]:
-    """Let the operation take hold of its nodes, as far as it has not; answers those that refuse, and why.
+    """Let the operation take hold of its nodes; returns the reasons of those that refuse, by node id.
 
-    A node may have changed since the operation was recorded, and what it is now counts. Done again after a
-    crash, or after it stopped at ``until`` (ns), it goes on where it was. An operation that has ended takes
-    hold of nothing more: nobody would bring the node to where it wants it.
+    A node may have changed since the operation was recorded, and its present state counts. Called again after
+    a crash, or after it stopped at ``until`` (ns), it goes on where it stopped. An operation that has ended
+    takes hold of no more nodes: no task would bring them to its goal.
     """
     current: Operation | None = operation
     tried: Sequence[NodeId] = ()
@@ -197,7 +197,7 @@ def mark(store: Store, operation: Operation, until: int | None = None) -> list[t
     def decide(ids: Sequence[NodeId]) -> list[Write]:
         nonlocal current, tried
         if ids == tried:
-            # Something has changed: it may be the operation, which has ended, was resumed, or noted an error.
+            # A record has changed: perhaps the operation's, which has ended, was resumed, or noted an error.
             current = store.read.operation(operation.id)
         tried = ids
         for node_id in ids:
@@ -223,16 +223,16 @@ def mark(store: Store, operation: Operation, until: int | None = None) -> list[t
 
 
 def _record_refused(store: Store, operation: Operation, refused: Sequence[tuple[Node, str]]) -> None:
-    """Write down whom the answer calls refused, as many as fit: the workflow must not take them after all."""
+    """Record the nodes that the reply reports as refused, as many as fit: the workflow must leave them."""
     if refused:
         after = operation.with_errors({node.id: error for node, error in refused})
         store.commit_each([Put(after, was=operation)])
 
 
 def prepare(store: Store, operation: Operation) -> dict[NodeId, str]:
-    """Take hold of the nodes of an action that its request did not live to; answers why not, by node.
+    """Take hold of the nodes that an action's request did not mark before it ended; returns refusals by node.
 
-    That a later operation has taken hold of a node is no fault of the node's: what becomes of it counts.
+    A node that a later operation has taken hold of is no refusal: its final state counts.
     """
     refused = mark(store, operation)
     return {
@@ -251,7 +251,7 @@ def _judge(node: Node, operation: Operation, now: int) -> NodeResult:
 
 
 class _Marking:
-    """The writes that mark nodes; those that begin to use up limits again do so in the same transaction."""
+    """The writes that mark nodes; nodes that use limits again are counted in the same transaction."""
 
     def __init__(self, read: Reads, operation: Operation) -> None:
         self._records = read
@@ -262,7 +262,7 @@ class _Marking:
         self.refused: list[tuple[Node, str]] = []
 
     def take(self, node: Node, now: int) -> None:
-        """Mark a node, or note why not; one that was refused once stays so."""
+        """Mark a node, or note why it refuses; a node that was refused once stays refused."""
         if node.id in self._operation.errors:
             self.refused.append((node, self._operation.errors[node.id]))
             return
@@ -275,7 +275,7 @@ class _Marking:
             self.refused.append((node, str(refusal)))
 
     def ledger_writes(self) -> list[Write]:
-        """What must be written with the nodes when limits are used up by them."""
+        """The writes that belong to nodes which begin to use limits."""
         if self._read is None or self._ledger is None:
             return []
         cluster, ledger, _ = self._read
@@ -296,7 +296,7 @@ class _Marking:
 
     @staticmethod
     def _require_group(node: Node, array: NodeArray, bucket: Bucket, ledger: Ledger) -> None:
-        """A node that did not count has left its place to others."""
+        """Require room in the placement group: a node that did not count has left its place to others."""
         group = node.placement_group_id
         other = other_bucket_with(node.cluster, ledger, array, bucket, group)
         if other is not None:

@@ -1,4 +1,4 @@
-"""Instances that no node has: nobody would end them."""
+"""Orphans: instances that belong to no node, so that no operation would end them."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ logger = logging.getLogger(__name__)
 
 
 def find_orphans(instances: Iterable[Instance], nodes: Iterable[Node]) -> list[Instance]:
-    """Those of the instances that have not ended, and that none of these nodes has a right to."""
+    """The instances that have not ended, and that none of these nodes has a right to."""
     owned = {instance_id for node in nodes if may_own_instances(node) for instance_id in node.instance_ids}
     return [instance for instance in instances if instance.id not in owned and not instance.state.is_ending]
 
 
 def end_instances(compute: Compute, orphans: Sequence[Instance], **about: str) -> int:
-    """End these, and say so in the log; answers how many they are, with those that the cloud will not end."""
+    """End these instances, and log it; returns their number, also of those that the cloud will not end."""
     if orphans:
         ids = [orphan.id for orphan in orphans]
         refused = compute.terminate(ids)

@@ -1,7 +1,7 @@
 """Cluster placement groups in the cloud: how a cluster calls them, and their end once no node is in them.
 
 Each launch makes its group where it is absent, so a group may be deleted at any moment that it is empty: a
-create that uses it again at that moment makes it again, or is told that it is gone and tries once more.
+create that uses it again at that moment makes it again, or gets an error that it is gone and tries once more.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ def cloud_placement_group(cluster: ClusterName, node_array: str, placement_group
 
 
 def delete_empty_groups(store: Store, compute: Compute, cluster: ClusterName) -> int:
-    """Delete the placement groups of a cluster that no node is in any more; answers how many are gone.
+    """Delete the placement groups of a cluster that no node is in any more; returns the number deleted.
 
-    They stay on record until they are, so that a crash leaves none behind; one that the cloud still finds in
-    use is left for the next run. Raises ``ComputeThrottled`` and ``ComputeUnavailable``.
+    They stay on record until they are gone, so that a crash leaves none behind; a group that the cloud still
+    finds in use is left for the next run. Raises ``ComputeThrottled`` and ``ComputeUnavailable``.
     """
 
     def attempt() -> int:
@@ -48,7 +48,7 @@ def delete_empty_groups(store: Store, compute: Compute, cluster: ClusterName) ->
 
 
 def _those_whose_turn_it_is(keys: Sequence[str], now: int) -> Sequence[str]:
-    """As many as one run takes, others each minute: some may stay for long, and must not hold up the rest."""
+    """As many groups as one run takes, others each minute: a group that stays must not delay the rest."""
     begin = now // TURN_NS * GROUPS_PER_RUN % max(len(keys), 1)
     return [*keys[begin:], *keys[:begin]][:GROUPS_PER_RUN]
 

@@ -40,14 +40,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Added:
-    """How many nodes of a set were added, and why not all of them."""
+    """The number of nodes of a set that were added, and why not all were."""
 
     count: int
     message: str = ""
 
 
 class NodePlan:
-    """What a create makes of a cluster: the ledger as it becomes while sets are added, and their nodes.
+    """The plan of a create: the ledger while sets are added, and their nodes.
 
     The nodes are launched for ``virtual_cluster``, or for none.
     """
@@ -80,7 +80,7 @@ class NodePlan:
         return "; ".join(dict.fromkeys(added.message for added in self._added if added.message))
 
     def operation(self, request_id: RequestId = RequestId("")) -> Operation:
-        """The operation that makes the nodes. One that makes none has ended: well if none were asked for."""
+        """The operation that makes the nodes. Without any it has ended: well if none were asked for."""
         total = self._next_index - 1
         ended = OperationState.FAILED if self.reasons else OperationState.SUCCEEDED
         return Operation(
@@ -100,7 +100,7 @@ class NodePlan:
         )
 
     def writes(self, operation: Operation, earlier: UsedRequestId | None = None) -> list[Write]:
-        """What must be written together, so that the nodes are counted, named and on record; at most four."""
+        """The writes, at most four, that count, name and record the nodes in one transaction."""
         unrecorded = (*self.ledger.unrecorded, *([operation.id] if operation.total else ()))
         names = self._names.to_document()
         after = replace(self.ledger, names=names, unrecorded=unrecorded)
@@ -131,7 +131,7 @@ class NodePlan:
         return self._added[-1]
 
     def add_of_type(self, node_type: str, count: int) -> None:
-        """Add nodes of a type, wherever the definition has it, those last that the cloud refused lately."""
+        """Add nodes of a type from all buckets that have it; buckets that were refused lately come last."""
         places = [
             (array, bucket)
             for array, bucket in self._cluster.definition.buckets()

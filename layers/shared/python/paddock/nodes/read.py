@@ -47,8 +47,8 @@ def list_nodes(
 class NodePage:
     """Some of the nodes that were asked for, in the order of their ids.
 
-    ``next_token`` is where to go on, ``None`` where there are no more. ``operation`` is the one asked for,
-    and ``operation_nodes`` are all of its nodes, whatever the page holds.
+    ``next_token`` is where to go on, ``None`` if there are no more. ``operation`` is the operation that was
+    asked for, and ``operation_nodes`` are all of its nodes, whatever the page holds.
     """
 
     nodes: Sequence[Node]
@@ -67,13 +67,13 @@ def page_of_nodes(
 ) -> NodePage:
     """At most ``limit`` of what ``list_nodes`` lists, from where ``after`` (a ``next_token``) says.
 
-    A node that is there all the while stands in exactly one page, whatever comes and goes. Raises what
-    ``list_nodes`` raises, and ``InvalidRequest`` for a token that none can be.
+    A node that exists throughout appears on exactly one page, whatever other nodes come and go. Raises the
+    errors of ``list_nodes``, and ``InvalidRequest`` for a token that no page can have given.
     """
     if after and not is_id(after):
         msg = "nextToken must be one that a reply gave"
         raise InvalidRequest(msg)
-    # One more than is told, to know whether there are more.
+    # One node more than the page returns, to know whether there are more.
     most = None if limit is None else limit + 1
     if operation_id is None and request_id is None:
         require_cluster(read, cluster)
@@ -99,7 +99,7 @@ def nodes_of(read: Reads, operation: Operation) -> Sequence[Node]:
 
 
 def some_nodes_of(read: Reads, operation: Operation, after: int, count: int) -> Sequence[Node]:
-    """Those of ``nodes_of`` whose place among the operation's ids is one of ``count`` behind ``after``."""
+    """Like ``nodes_of``, for the ``count`` places behind ``after`` among the operation's ids."""
     if operation.action is Action.CREATE:
         return read.nodes_made_by(operation, after, count)
     ids = operation.ids()[after : after + count]

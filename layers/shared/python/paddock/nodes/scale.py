@@ -33,7 +33,7 @@ def scale_nodes(
 ) -> tuple[Operation, list[Added]]:
     """Add nodes until a node array has as many, or as many cores, as asked for; never take any away.
 
-    Answers one set, as ``create_nodes`` does. What is missing is counted in the attempt that also records the
+    Returns one set, as ``create_nodes`` does. Missing nodes are counted in the attempt that also records the
     new nodes, so that requests at the same time do not exceed the total together. Raises ``NotFound`` for the
     cluster or node array, and ``DuplicateRequest``.
     """
@@ -60,9 +60,10 @@ def scale_nodes(
 
 
 def _desired_of(array: NodeArray, counts: Mapping[Bucket, int], rooms: Mapping[Bucket, int]) -> DesiredNodes:
-    """What is missing, as so many nodes of one bucket: the first that takes it all, or else has any room.
+    """The missing nodes, all of one bucket: the first with room for all of them, or else with any room.
 
-    Asked again, what was left over then goes to the next.
+    If no bucket has enough room, the first with any room takes what fits. A repeated request continues with
+    the next bucket.
     """
     takes_all = [bucket for bucket in array.buckets if rooms[bucket] >= counts[bucket]]
     if takes_all and len(set(counts.values())) == 1:

@@ -1,8 +1,7 @@
-"""Tags that tell of an instance which node it is, where its node array wants them.
+"""Tags that show an instance's node, for node arrays that want them.
 
 They cost a call for each instance, of EC2's 10 a second, and nothing depends on them. So a few are set at a
-time, at the end of tasks that look at the instances anyway, and what is throttled or refused is left to
-later.
+time, at the end of tasks that look at the instances anyway, and throttled or refused calls are left to later.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ logger = logging.getLogger(__name__)
 
 TAGS_PER_POLL = 20
 TAGS_PER_RUN = 100
-# No further call is begun after this time, so that a slow EC2 keeps nobody waiting.
+# No further call is begun after this time, so that a slow EC2 delays no task.
 MAX_NS = 5 * SECOND_NS
 
 
@@ -40,8 +39,8 @@ def tag_instances(
 ) -> None:
     """Tag at most so many of these nodes' instances, of those that are ``seen`` without their tags.
 
-    It ends at the first one that is throttled, refused or not answered. The next time it begins with another
-    instance, so one that is refused each time does not keep the others from their tags.
+    It ends at the first call that is throttled, refused or not answered. The next time it begins with another
+    instance, so an instance that is refused each time does not keep the others from their tags.
     """
     lacking = [node for node in nodes if lacks_tags(node, seen.get(node.instance_id))]
     began = now()

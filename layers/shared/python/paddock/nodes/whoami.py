@@ -1,4 +1,4 @@
-"""What a machine may learn: which node it is, and who stands beside it."""
+"""The facts that a machine may read: its node, and the other nodes of its placement group."""
 
 from __future__ import annotations
 

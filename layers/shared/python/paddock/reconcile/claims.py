@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def release_stale_claims(store: Store, nodes: Sequence[Node]) -> int:
-    """Give back those of these nodes whose claim nobody has confirmed in time; answers how many there were.
+    """Give back the nodes whose claim was not confirmed in time; returns their number.
 
-    The nodes are read before their virtual clusters. One that was claimed anew in between has changed, and is
-    left alone; a virtual cluster that changes meanwhile is left to the next run.
+    The nodes are read before their virtual clusters. A node that was claimed anew in between has changed, and
+    is left alone; a virtual cluster that changes meanwhile is left to the next run.
     """
     claimed: defaultdict[VirtualClusterId, list[Node]] = defaultdict(list)
     for node in nodes:

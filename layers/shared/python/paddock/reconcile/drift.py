@@ -3,7 +3,7 @@
 - The instance of a Deallocated node that was started by hand is stopped again. It would cost money and use up
   quotas of the account without using limits. To have it run, start the node.
 - An instance that is still there when its node's termination has given up is asked to end again. EC2 may have
-  been out of reach for as long as the termination lasted. One that is protected ends as soon as it is not.
+  been out of reach for as long as the termination lasted. A protected instance ends once it is unprotected.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ def stop_started(
     nodes: Sequence[Node],
     seen: Mapping[InstanceId, Instance],
 ) -> int:
-    """Stop what runs behind Deallocated nodes of a cluster; answers how many instances EC2 agreed to stop.
+    """Stop instances that run for Deallocated nodes; returns the number that EC2 agreed to stop.
 
-    ``seen`` are the instances as the cloud showed them before the nodes were read. Where it was behind, an
-    instance is stopped that has stopped already, which is harmless.
+    ``seen`` are the instances as the cloud showed them before the nodes were read. If the cloud was behind,
+    an instance is stopped that has stopped already, which is harmless.
     """
     stopping = _drifted(read, cluster, nodes, seen, must_stop)
     if not stopping:

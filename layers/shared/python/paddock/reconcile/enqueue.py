@@ -35,22 +35,22 @@ class Run:
 
 
 def start_run(store: Store, compute: Compute, queue: WorkQueue, account: AccountQuotas) -> Run:
-    """Send the work items of one run, and do what concerns no work item by itself."""
-    told = True
+    """Send the work items of one run, and refresh the quotas, which belong to no work item."""
+    could_read = True
     try:
-        told = refresh_quotas(store, account)
+        could_read = refresh_quotas(store, account)
     except WriteConflictError:
         logger.info("quotas refreshed by another run meanwhile")
     except Exception:  # what is known of quotas stays, and the work items go on their way
-        told = False
+        could_read = False
         logger.exception("quotas not refreshed")
-    return Run(enqueue(store.read, compute, queue), quotas_unread=not told)
+    return Run(enqueue(store.read, compute, queue), quotas_unread=not could_read)
 
 
 def enqueue(read: Reads, compute: Compute, queue: WorkQueue) -> int:
-    """Send the work items of one run; answers how many. Two runs at once do no harm.
+    """Send the work items of one run; returns their number. Two runs at once do no harm.
 
-    Clusters that are gone have a work item too, as long as there are instances of theirs.
+    A deleted cluster has a work item too, as long as it has instances.
     """
     operations = read.running_operations()
     clusters = read.cluster_names()

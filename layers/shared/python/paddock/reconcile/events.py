@@ -1,6 +1,6 @@
-"""Instance events: the cloud's hints, which make what the schedule would find a matter of seconds.
+"""Instance events: the cloud's hints, by which changes are seen within seconds, before the scheduled run.
 
-They come late, twice or never, and about any instance of the account: what counts is what the cloud shows.
+They come late, twice or never, and about any instance of the account: only the cloud's description counts.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from paddock.model.time import SECOND_NS
 from paddock.nodes.manage import Forced, begin_forced
 from paddock.nodes.read import nodes_of
 from paddock.ports.repository import WriteConflictError
-from paddock.reconcile.observe import ended_launchers, observe
+from paddock.reconcile.observe import ended_launching_operations, observe
 from paddock.virtual_clusters.reconcile import reconcile_unsatisfied
 
 if TYPE_CHECKING:
@@ -35,16 +35,16 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Of the two minutes that work has to come to an end, less than what a warning takes to get here.
+# Of the two minutes that EC2 gives, less than the time that a warning takes to get here.
 NOTICE_NS = 105 * SECOND_NS
 _REASON = "EC2 takes its spot instance back"
 
 
 @dataclass(slots=True)
 class Looked:
-    """How many nodes were changed, and how many Ready ones are ended at spot's warning, by cluster.
+    """The number of nodes changed, and of Ready nodes that are ended at a spot warning, by cluster.
 
-    ``failed`` are the ids of instances that could not be looked after, which stop no others.
+    ``failed`` are the ids of instances that could not be handled; they hold up no others.
     """
 
     changed: int = 0
@@ -73,22 +73,22 @@ def look_at_instances(
     all_nodes = cache(store.read.nodes)
     by_cluster: defaultdict[ClusterName, set[InstanceId]] = defaultdict(set)
     for (cluster, operation_id), seen in launched.items():
-        with _failures_told(looked, seen, operation_id=operation_id):
+        with _failures_reported(looked, seen, operation_id=operation_id):
             found = _nodes(store.read, all_nodes, cluster, operation_id)
             nodes = [node for node in found if not seen.keys().isdisjoint(node.instance_ids)]
             if nodes:
                 by_cluster[cluster] |= seen.keys()
                 _look_at_nodes(store, workflows, nodes, seen, interrupted, looked)
     for cluster, about in by_cluster.items():
-        # Those that lost nodes now, and those for whom there was no room as long as these had not ended.
-        with _failures_told(looked, about, cluster=cluster):
+        # Virtual clusters that lost nodes now, and those that lacked the room that these nodes leave.
+        with _failures_reported(looked, about, cluster=cluster):
             reconcile_unsatisfied(store, workflows, cluster)
     return looked
 
 
 @contextmanager
-def _failures_told(looked: Looked, instance_ids: Collection[InstanceId], **about: str) -> Iterator[None]:
-    """Where this fails, the queue is told, which brings the events of these instances again."""
+def _failures_reported(looked: Looked, instance_ids: Collection[InstanceId], **about: str) -> Iterator[None]:
+    """If this fails, the instances are reported to the queue, which brings their events again."""
     try:
         yield
     except (Busy, WriteConflictError):
@@ -109,13 +109,13 @@ def _look_at_nodes(
 ) -> None:
     """Observe nodes that one operation launched, and end those that will be interrupted."""
     cluster = nodes[0].cluster
-    ended = ended_launchers(store.read, nodes, store.now())
+    ended = ended_launching_operations(store.read, nodes, store.now())
     looked.changed += observe(store, cluster, nodes, seen, ended)
     leaving = [node for node in nodes if node.instance_id in interrupted and node.is_wanted]
     if leaving:
         _end(store, workflows, leaving)
     looked.changed += len(leaving)
-    # One whose instance is ending already has Failed by now, and was counted so.
+    # A node whose instance is ending already has Failed by now, and was counted so.
     looked.interrupted.update(
         cluster for node in leaving if node.is_ready and seen[node.instance_id].state is InstanceState.RUNNING
     )
@@ -127,7 +127,7 @@ def _nodes(
     cluster: ClusterName,
     operation_id: OperationId,
 ) -> Sequence[Node]:
-    """The nodes of the operation that launched; all of the cluster, once that is forgotten."""
+    """The nodes of the operation that launched; all of the cluster, once the operation is forgotten."""
     operation = read.operation(operation_id)
     return nodes_of(read, operation) if operation is not None else all_nodes(cluster)
 

@@ -1,4 +1,4 @@
-"""Expire: an operation that runs long after its deadline is ended here, whatever became of its workflow."""
+"""Expire: an operation that runs long after its deadline is ended here, in whatever state its workflow is."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def is_overdue(operation: Operation, now: int) -> bool:
 
 
 def is_stuck(operation: Operation, now: int) -> bool:
-    """Whether it runs although everything that should end it has had its time: somebody must look."""
+    """Whether it runs although everything that should end it has had its time: an operator must look."""
     return operation.is_running and now >= operation.deadline + STUCK_AFTER_NS
 
 

@@ -1,7 +1,7 @@
-"""Failed nodes: those that were launched for a virtual cluster and have failed are forgotten.
+"""Failed nodes: nodes that were launched for a virtual cluster and have failed are forgotten.
 
-Nobody else knows them by name, so nobody would ever end them. The virtual cluster's history tells what became
-of them, and others take their place.
+No client knows them by name, so no client would ever end them. The virtual cluster's history keeps the
+reasons, and other nodes take their place.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def forget_failed_nodes(store: Store, cluster: ClusterName, nodes: Sequence[Node]) -> None:
-    """Forget the forgettable ones of these nodes, unless an operation on them runs: it counts by them."""
+    """Forget the forgettable nodes, unless an operation on them runs: its result counts them."""
     left = {node.id: {node.created_by, node.managing_operation_id} for node in nodes if is_forgettable(node)}
     running = running_among(
         store.read, (operation_id for operation_ids in left.values() for operation_id in operation_ids)

@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from paddock.ports.compute import Compute
     from paddock.store.store import Store
 
-# What was launched lately may not be written down yet.
+# An instance that was launched lately may not be on record yet.
 ORPHAN_GRACE_NS = 600 * SECOND_NS
 
 
 def orphans(instances: Iterable[Instance], nodes: Iterable[Node], now: int) -> list[Instance]:
-    """Those of the instances that have not ended, are not new, and belong to none of these nodes."""
+    """The instances that have not ended, are not new, and belong to none of these nodes."""
     return [
         instance
         for instance in find_orphans(instances, nodes)
@@ -37,10 +37,10 @@ def end_orphans(
     instances: Sequence[Instance],
     nodes: Sequence[Node],
 ) -> int:
-    """End the orphans among a cluster's instances, which were listed before its nodes; answers how many.
+    """End the orphans among a cluster's instances, which were listed before its nodes; returns their number.
 
-    Those that the cloud will not end count as well, in each run: somebody has to hear of them. While an
-    operation runs, its instances are its own.
+    Orphans that the cloud will not end count as well, in each run, so that an operator hears of them. While
+    an operation runs, its instances are its own.
     """
     candidates = orphans(instances, nodes, store.now())
     if not candidates:

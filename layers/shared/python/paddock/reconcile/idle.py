@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def end_idle(store: Store, workflows: Workflows, cluster: ClusterName, nodes: Sequence[Node]) -> int:
-    """End those of these nodes that are idle; answers how many are.
+    """End the idle nodes among these; returns their number.
 
-    A virtual cluster that claims one meanwhile keeps it.
+    A virtual cluster that claims such a node meanwhile keeps it.
     """
     stored = store.read.cluster(cluster)
     timeout = stored.definition.idle_timeout_seconds if stored else 0

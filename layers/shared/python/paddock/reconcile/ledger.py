@@ -1,4 +1,4 @@
-"""Counters: the ledger says what the nodes say. Where it does not, that is a bug, told loudly and mended."""
+"""Counters: the ledger agrees with the nodes. If it does not, that is a bug: it is logged and mended."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-# Some 2 kB of the ledger: only then it is worth a write to take out those that are recorded by now.
+# Some 2 kB of the ledger: only then it is worth a write to take out the creates that are recorded by now.
 MANY_UNRECORDED = 50
 
 
 def recounted(ledger: Ledger, nodes: Collection[Node]) -> Ledger:
-    """The ledger as these nodes make it; placement groups that have to be deleted stay."""
+    """The ledger that follows from these nodes; placement groups that have to be deleted stay."""
     exist = Counter(node.bucket_id for node in nodes)
     active = Counter(node.bucket_id for node in nodes if node.uses_limits)
     placed = Counter(
@@ -57,10 +57,10 @@ def recounted(ledger: Ledger, nodes: Collection[Node]) -> Ledger:
 
 
 def mend(store: Store, ledger: Ledger, nodes: Sequence[Node]) -> bool:
-    """Mend a ledger that its nodes, read after it, do not bear out; tells whether it had to be.
+    """Mend a ledger that disagrees with its nodes, which are read after it; returns whether it had to be.
 
-    A create stands in the ledger before its nodes do, so the nodes of creates that are ``unrecorded`` count
-    as planned. The ledger is written on condition that nothing has changed it since it was read: whatever
+    A create is in the ledger before its nodes are on record, so the nodes of ``unrecorded`` creates count as
+    planned. The ledger is written on condition that it has not changed since it was read: every write that
     plans or removes a node, or lets it begin or cease to count, changes it.
     """
     is_long = len(ledger.unrecorded) >= MANY_UNRECORDED
@@ -78,7 +78,7 @@ def mend(store: Store, ledger: Ledger, nodes: Sequence[Node]) -> bool:
     store.commit(Put(mended, was=ledger))
     if uses_limits == ledger:
         return False
-    # Before that was written, the nodes may have been read later than the ledger, and nothing be wrong.
+    # Before it was written, the nodes may have been read later than the ledger, and all may be well.
     logger.error(
         "the ledger differs from the nodes",
         extra={"cluster": ledger.cluster, "ledger": str(ledger), "mended": str(mended)},

@@ -1,7 +1,7 @@
-"""Names: no two nodes of a cluster bear one name. Where two do, that is a bug, told loudly and repaired.
+"""Names: no two nodes of a cluster bear the same name. If two do, that is a bug: it is logged and repaired.
 
-Of such nodes one keeps the name: the one that a virtual cluster has, or else the one that has an instance, or
-else the oldest. Each other gets a free name; one that has neither an instance nor a virtual cluster is ended.
+One of them keeps the name: the node that a virtual cluster has, or else a node that has an instance, or else
+the oldest. Each other node gets a free name; if it has neither instance nor virtual cluster, it is ended.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ logger = logging.getLogger(__name__)
 
 
 def doubles(nodes: Iterable[Node]) -> list[Node]:
-    """Those of these nodes of one cluster that have to give up their names to others."""
+    """The nodes of a cluster that have to give up their names to other nodes."""
     bearers: defaultdict[str, list[Node]] = defaultdict(list)
     for node in nodes:
         bearers[node.name].append(node)
@@ -39,10 +39,10 @@ def doubles(nodes: Iterable[Node]) -> list[Node]:
 
 
 def repair_names(store: Store, workflows: Workflows, cluster: ClusterName, nodes: Sequence[Node]) -> int:
-    """Give nodes of a cluster that bear another's name one of their own, or end them; answers how many.
+    """Give nodes that bear another node's name a name of their own, or end them; returns their number.
 
-    The ledger is written with each, so nobody else gets the new name. It may lack the old one, if a bearer
-    was removed before this; that is mended with the next look at it.
+    The ledger is written with each, so no other node gets the new name. It may lack the old name, if a bearer
+    was removed before this; the next run mends that.
     """
     repaired = 0
     for node in doubles(nodes):
@@ -68,7 +68,7 @@ def _claim_to_its_name(node: Node) -> tuple[bool, bool, str]:
 
 
 def _rename(store: Store, cluster: ClusterName, node: Node) -> Node | None:
-    """The node under a free name; ``None`` where it is another by now, which is left to the next run."""
+    """The node under a free name; ``None`` if it is no double any more."""
     ledger = store.read.ledger(cluster)
     nodes = store.read.nodes(cluster)
     current = next((other for other in doubles(nodes) if other.id == node.id), None)

@@ -1,4 +1,4 @@
-"""Observe: what has happened to the instances of nodes that no operation works on."""
+"""Observe: record changes of the instances of nodes that no operation works on."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from paddock.store.store import Store
 
 
-def ended_launchers(read: Reads, nodes: Sequence[Node], now: int) -> set[OperationId]:
-    """The operations that have ended before these nodes had come to where they brought them.
+def ended_launching_operations(read: Reads, nodes: Sequence[Node], now: int) -> set[OperationId]:
+    """The launching operations that have ended before these nodes reached their goal.
 
-    Of nodes that nobody took hold of for half an hour: before that few have, and large ones take longer.
+    Only of nodes that no operation took hold of for half an hour: few operations end before that.
     """
     late = {
         node.launching_operation_id
@@ -40,12 +40,13 @@ def observe(
     seen: Mapping[InstanceId, Instance],
     ended: Collection[OperationId],
 ) -> int:
-    """Write down what has become of watched nodes of a cluster; answers how many changed their status.
+    """Record the changes of watched nodes of a cluster; returns the number that changed their status.
 
     ``seen`` are the instances that the cloud showed before the nodes were read, ``ended`` the
-    ``ended_launchers`` of these. A node that somebody else changes meanwhile is left to the next look.
+    ``ended_launching_operations`` of these. A node that another writer changes meanwhile is left to the next
+    look.
     """
-    # An ending node without instance waits for its launcher, which may still get it one.
+    # An ending node without instance waits for its launching operation, which may still get it an instance.
     waiting = [node for node in nodes if is_ending(node) and is_terminating(node) and not node.instance_ids]
     passed = {node.id for node in never_launched(store.read, waiting)}
 

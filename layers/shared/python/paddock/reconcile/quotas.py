@@ -1,4 +1,4 @@
-"""Quotas: what the account may run is asked for now and then, so that no request has to."""
+"""Quotas: the account's quotas are read now and then, so that no request has to read them."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ def needs_refresh(known: Quotas | None, now: int) -> bool:
 
 
 def refresh_quotas(store: Store, account: AccountQuotas) -> bool:
-    """Ask for the quotas when those on record are old; where they are not told, what was known stays.
+    """Read the quotas when those on record are old; if they cannot be read, those on record stay.
 
-    Having asked is recorded in either case: who may not read them need not be told so each minute. Answers
-    whether the quotas could be read, or need not be.
+    The attempt is recorded in either case, so that a deployment without the permission does not report that
+    each minute. Returns whether the quotas could be read, or need not be.
     """
     known, now = store.read.quotas(), store.now()
     if not needs_refresh(known, now):
         return True
     cores: Mapping[str, int] = known.cores if known else {}
-    told = True
+    could_read = True
     try:
         cores = account.cores()
     except QuotasUnavailableError as error:
-        told = False
+        could_read = False
         logger.warning("quotas not told, those known before stay", extra={"reason": str(error)})
     store.commit(Put(Quotas(asked_at=now, cores=dict(cores)), was=known))
-    return told
+    return could_read

@@ -27,17 +27,17 @@ def needs_execution(operation: Operation, now: int) -> bool:
 def may_be_extended(operation: Operation) -> bool:
     """Whether a new execution gets a new deadline.
 
-    To end instances late is better than to leave them alive; to launch them late, when whoever asked for them
-    has gone another way, is not.
+    To end instances late is better than to leave them alive. To launch them late is not: their client has
+    found another way by then.
     """
     return operation.action in ENDING and operation.attempt <= EXTENSIONS
 
 
 def resume(store: Store, workflows: Workflows, operation: Operation) -> bool:
-    """Start the operation again where its execution is not live; tells whether it did.
+    """Start the operation again if its execution is not live; returns whether it did.
 
     A new execution has a new name, so the attempt is counted first; of two reconcilers one wins that write.
-    Where this one crashes after it, the next finds no execution of that attempt, and counts again.
+    If the winner crashes after it, the next run finds no execution of that attempt, and counts again.
     """
     now = store.now()
     if not needs_execution(operation, now) or workflows.is_live(operation):

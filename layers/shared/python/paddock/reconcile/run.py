@@ -1,6 +1,6 @@
-"""One work item of a run of the reconciler. Where one of its steps fails, the others are done all the same.
+"""One work item of a run of the reconciler. If a step fails, the other steps are done all the same.
 
-What is not done now is done by the next run, a minute later, so nothing is tried again here.
+A failed step is done by the next run, a minute later, so nothing is tried again here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from paddock.reconcile.garbage_collection import end_orphans
 from paddock.reconcile.idle import end_idle
 from paddock.reconcile.ledger import mend
 from paddock.reconcile.names import repair_names
-from paddock.reconcile.observe import ended_launchers, observe
+from paddock.reconcile.observe import ended_launching_operations, observe
 from paddock.reconcile.resume import resume
 from paddock.virtual_clusters.claims import repair_members
 from paddock.virtual_clusters.reconcile import reconcile_virtual_cluster
@@ -45,13 +45,13 @@ logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Report:
-    """What was done, in numbers: of operations in ``seen``, ``resumed`` and ``expired``; of failed steps.
+    """The numbers of a run: of operations ``seen``, ``resumed`` and ``expired``; of failed steps.
 
     ``stuck`` operations run long past their deadline; they may have been ended now. ``noticed`` are nodes
     whose instance had ended, stopped, started, or outlived its termination, ``orphans`` instances that no
     node had, ``mended`` ledgers, names and virtual clusters that differed from the nodes, ``tidied``
     placement groups, ``relaunched`` virtual clusters that nodes are launched for, ``released`` claims that
-    nobody had confirmed, and ``idle`` nodes that are ended.
+    were never confirmed, and ``idle`` nodes that are ended.
     """
 
     seen: int = 0
@@ -115,7 +115,7 @@ def _reconcile_cluster(
 ) -> None:
     cluster = item.cluster
     instances: Sequence[Instance] | None = None
-    # The cloud is listed before the records: what is launched in between is then not taken for an orphan.
+    # The cloud is listed before the records: an instance launched in between is then no orphan.
     with _step("list instances", report, item):
         instances = compute.launched_in(cluster)
     ledger, nodes = None, None
@@ -130,7 +130,7 @@ def _reconcile_cluster(
             report.mended += mend(store, ledger, nodes)
     if instances is not None:
         with _step("observe", report, item):
-            ended = ended_launchers(store.read, nodes, store.now())
+            ended = ended_launching_operations(store.read, nodes, store.now())
             watched = [node for node in nodes if is_watched(node, ended)]
             seen = _seen(compute, instances, watched)
             report.noticed += observe(store, cluster, nodes, seen, ended)
@@ -175,7 +175,7 @@ def _step(name: str, report: Report, item: WorkItem) -> Iterator[None]:
     try:
         yield
     except (Busy, WriteConflictError):
-        # Somebody else was faster, and has moved it on; the next run sees where to.
+        # Another writer was faster; the next run sees the record that it wrote.
         logger.info("changed meanwhile", extra=about)
     except Transient as error:
         report.failed += 1

@@ -63,7 +63,7 @@ def finish(
     instances, or stops them again. Instances of the operation that no node has are ended at once. Placement
     groups of the cluster that no node is in any more are deleted, or left to the reconciler while the cloud
     is busy. Virtual clusters that nodes were launched for get them, and look further if there are too few;
-    nodes of theirs that failed are removed, since nobody asked for them by name.
+    nodes of theirs that failed are removed, since no client asked for them by name.
     """
     operation = store.read.operation(operation_id)
     if operation is None or not operation.is_running:
@@ -101,12 +101,12 @@ def _reconcile_virtual_clusters(
     operation: Operation,
     errors: Collection[NodeId],
 ) -> None:
-    """Let virtual clusters have what the operation launched for them, or what it has made room for."""
+    """Let virtual clusters have the nodes launched for them, or the room that the operation has made."""
     if names := sorted(operation.virtual_clusters()):
         for name in names:
             reconcile_virtual_cluster(store, workflows, name)
         failures = store.read.nodes_by_id(operation.cluster, errors) if errors else ()
-        # Whoever has started one since knows it, and waits for it.
+        # A client that has started a failed node since knows it, and waits for it: it stays.
         unknown = [node.id for node in failures if node.managing_operation_id == operation.id]
         forget_failed(store, operation.cluster, unknown)
     if operation.action in ENDING:
@@ -148,7 +148,7 @@ def _read_again(
 def _reasons(read: Reads, operation: Operation, nodes: Sequence[Node]) -> dict[NodeId, str]:
     """Why nodes are not where the operation wants them, by node; these are its nodes that exist.
 
-    A node that a later operation leads elsewhere is that one's, unless Paddock itself gave it up.
+    A node that a later operation leads elsewhere is no failure of this one, unless Paddock itself gave it up.
     """
     led_elsewhere = [node for node in nodes if is_led_elsewhere(node, operation)]
     leaders = {node.id: leader_of(node, operation) for node in led_elsewhere}
@@ -203,7 +203,7 @@ def _abandon(
 ) -> list[NodeId]:
     """Give up nodes that did not become Ready: end what was launched for them, stop what was there before.
 
-    Answers their ids, the same when the task is run again.
+    Returns their ids, the same when the task is run again.
     """
     stuck = [node for node in nodes if is_unfinished_by(node, operation)]
     stopped = [node for node in stuck if was_ready(node)]
@@ -221,11 +221,11 @@ def _clean_up(
     action: Action,
     nodes: Sequence[Node],
 ) -> list[NodeId]:
-    """Start the operation that cleans up after this one, and has an id that follows; answers its nodes."""
+    """Start the operation that cleans up after this one, with an id derived from it; returns its node ids."""
     identity = derived_operation_id(operation.id, action)
     earlier = store.read.operation(identity)
     if earlier is not None:
-        # Where its start was lost in a crash, the reconciler starts it, with a deadline of its own.
+        # If its start was lost in a crash, the reconciler starts it, with a deadline of its own.
         return earlier.ids()
     if nodes:
         begin_forced(store, workflows, Forced(identity, action, _LATE), nodes)
@@ -233,7 +233,7 @@ def _clean_up(
 
 
 def _end_orphans(compute: Compute, operation: Operation, nodes: Sequence[Node]) -> int:
-    """End instances that were launched for this operation and belong to none of its nodes; tells how many."""
+    """End instances that were launched for this operation without a node of it; returns how many."""
     if not operation.batches:
         return 0
     orphans = find_orphans(compute.launched_by(operation.cluster, operation.id), nodes)
@@ -241,10 +241,10 @@ def _end_orphans(compute: Compute, operation: Operation, nodes: Sequence[Node]) 
 
 
 def _finish_ending(store: Store, operation: Operation, nodes: Sequence[Node]) -> dict[NodeId, str]:
-    """What is left goes on existing, and counting: it can be ended again, or goes on running.
+    """Give up nodes that did not end: they keep their record and their limits; returns the reasons by node.
 
-    A node that another operation has taken hold of since is that one's to write. ``nodes`` are the
-    operation's as they were just read; they are read again when one of them has changed.
+    They can be ended again, or go on running. A node that another operation has taken hold of since is not
+    written. ``nodes`` are the operation's as they were just read; they are read again after a conflict.
     """
     looks = iter([nodes])
 

@@ -102,9 +102,9 @@ def _with_batch(
 
 
 def _call(compute: Compute, operation: Operation, batch: LaunchBatch, now: int) -> LaunchResult:
-    """What the cloud makes of a batch. Raises ``ComputeUnavailable`` also where it may still show more of it.
+    """Launch a batch. Raises ``ComputeUnavailable`` also if more of its instances may still come into sight.
 
-    What comes into sight later than that is ended as no node's.
+    An instance that comes into sight later than that is ended as an orphan.
     """
     try:
         result = compute.launch(_launch_request(operation, batch))
@@ -127,7 +127,7 @@ def _use_instances(
 ) -> tuple[dict[NodeId, str], Paced, bool]:
     """Start or reboot the instances that nodes have already.
 
-    Answers why not, by node, what the call answered, and whether it was the turn of any.
+    Returns the refusals by node with the number of instances left, and whether any call was due.
     """
     if operation.action not in (Action.START, Action.RESTART):
         return {}, Paced({}), False
@@ -142,7 +142,7 @@ def _use_instances(
         done = Paced(compute.restart(ids) if ids else {})
     else:
         if ids and polls:
-            # Those that have started already would use up what the others need.
+            # Instances that have started already would use up the turns that the others need.
             seen = compute.describe(ids)
             ids = [
                 instance_id
@@ -212,8 +212,8 @@ def _next_run(
 ) -> list[tuple[int, Node]] | None:
     """The next nodes that can be asked for in one call, by place: following each other, and launched alike.
 
-    About a portion of them, or up to ``BATCH_SIZE`` that are placed together. No node is read that cannot be
-    one of them, but for those on the way there. ``None``: there an instance has still to end.
+    About a portion of them, or up to ``BATCH_SIZE`` that are placed together. No other nodes are read, except
+    those on the way there. ``None``: the next node's old instance has still to end.
     """
     ids = operation.ids()
     run: list[tuple[int, Node]] = []
@@ -266,15 +266,15 @@ def _assign(store: Store, operation: Operation, batch: LaunchBatch, result: Laun
 
     A node that does not count was given up while the call took its time; its instance is an orphan.
 
-    Answers the ids of the latter: they are the last ones of the batch, unless the cloud did not tell what it
-    launched. Some instances may then be out of sight, and no other may go to two nodes for it.
+    Returns the ids of the nodes left without: they are the last of the batch, unless the cloud did not report
+    what it launched. Some instances may then be out of sight, and none may be given to two nodes for it.
     """
     ids = operation.ids()[batch.first - 1 : batch.first - 1 + batch.count]
     instances = dict(zip(ids, result.instance_ids, strict=False))
 
     def attempt() -> list[NodeId]:
-        told = len(instances) if result.is_told else batch.count
-        nodes = some_nodes_of(store.read, operation, batch.first - 1, told)
+        count = len(instances) if result.is_told else batch.count
+        nodes = some_nodes_of(store.read, operation, batch.first - 1, count)
         held = {node.instance_id for node in nodes}
         without = [node for node in nodes if not node.instance_id and node.id in instances]
         writes = [
@@ -302,7 +302,7 @@ def _close_batch(
     *,
     is_throttled: bool,
 ) -> Operation:
-    """Pass the batch; but not beyond its launched nodes where any of the others is still to be launched."""
+    """Pass the batch; but not beyond its launched nodes if any of the others is still to be launched."""
     rate = rates[Bucket.LAUNCH]
     last = batch.first + batch.count - 1
     nodes = store.read.nodes_by_id(operation.cluster, left) if left else ()

@@ -1,4 +1,4 @@
-"""What a workflow task answers: which task comes next, and after how long."""
+"""The result of a workflow task: which task comes next, and after how long."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def wait_for(seconds: int) -> Outcome:
 
 
 def or_wait(step: Callable[[OperationId, int], Outcome], operation_id: OperationId, polls: int) -> Outcome:
-    """Do a step. Where the store throttles it for longer than a task has time, wait: the next one goes on."""
+    """Do a step. If the store throttles it for longer than a task has time, wait: the next task goes on."""
     try:
         return step(operation_id, polls)
     except StoreThrottled:

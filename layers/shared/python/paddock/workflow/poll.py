@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from paddock.ports.repository import Reads
     from paddock.store.store import Store
 
-# What has not come about is asked for again after this many polls.
+# A change that has not come about is asked for again after this many polls.
 _POLLS_PER_CALL = 3
 # A write of the operation costs about as much as so many reads of nodes.
 _WORTH_A_MARK = 50
@@ -39,9 +39,8 @@ _WORTH_A_MARK = 50
 def poll(store: Store, compute: Compute, operation_id: OperationId, polls: int) -> Outcome:
     """Record what the cloud shows now, and say how to go on. Throttled, it only waits longer.
 
-    Nodes that another operation brings to where this one wants them are waited for, and not written.
-    Nodes that are Ready join the virtual cluster that they were launched for. Tags come last, and keep
-    nothing of this from being done.
+    Nodes that another operation brings to this operation's goal are waited for, and not written. Nodes that
+    are Ready join the virtual cluster that they were launched for. Tags come last, so they delay nothing.
     """
     operation = store.read.operation(operation_id)
     if operation is None or not operation.is_running:
@@ -63,7 +62,7 @@ def poll(store: Store, compute: Compute, operation_id: OperationId, polls: int) 
 def _poll_launching(
     store: Store, compute: Compute, operation: Operation, polls: int
 ) -> tuple[Outcome, Sequence[Node], Mapping[InstanceId, Instance]]:
-    """How to go on; and the nodes whose instances were looked at, with what was seen of these."""
+    """How to go on; and the nodes whose instances were looked at, with the instances seen, by id."""
     looked_at = _to_look_at(store.read, operation)
     nodes = [node for node in looked_at if node.launching_operation_id == operation.id]
     awaited = {
@@ -85,7 +84,7 @@ def _poll_launching(
     elif operation.launched_to < operation.total:
         outcome = Outcome(Next.LAUNCH)
     elif any(seen_state(node, seen) is InstanceState.STOPPED for node in starting):
-        # Nothing has been heard of its start.
+        # EC2 has not acted on its start.
         outcome = _again_or_wait(Next.LAUNCH, polls)
     else:
         outcome = wait(polls) if pending or awaited else Outcome(Next.FINISH)
@@ -108,7 +107,7 @@ def _to_look_at(read: Reads, operation: Operation) -> Sequence[Node]:
 
 
 def _mark_resolved(store: Store, operation: Operation, unsettled: Collection[NodeId]) -> None:
-    """Write down up to where no node has to be looked at again, where that spares many reads."""
+    """Record the place up to which no node has to be looked at again, if that spares many reads."""
     resolved_to = min([operation.launched_to, *(node_index(node_id) - 1 for node_id in unsettled)])
     if resolved_to - operation.resolved_to < _WORTH_A_MARK:
         return
@@ -117,7 +116,7 @@ def _mark_resolved(store: Store, operation: Operation, unsettled: Collection[Nod
 
 
 def _again_or_wait(again: Next, polls: int) -> Outcome:
-    """Mostly wait; now and then ask the cloud again for what has not begun."""
+    """Mostly wait; now and then ask the cloud again for changes that have not begun."""
     return Outcome(again) if polls % _POLLS_PER_CALL == _POLLS_PER_CALL - 1 else wait(polls)
 
 

@@ -37,10 +37,10 @@ def terminate(
     polls: int,
     rates: Rates = DEFAULT_RATES,
 ) -> Outcome:
-    """Mark what the request did not live to mark, and ask the cloud to end or stop every instance.
+    """Mark the nodes that the request could not mark, and ask the cloud to end or stop every instance.
 
-    As many at a time as EC2's rate allows; what has begun to end is not asked for again. Doing it twice is
-    harmless. Reasons why an instance cannot be changed go on record with the operation.
+    As many at a time as EC2's rate allows; an instance that has begun to end is not asked for again. Doing it
+    twice is harmless. Reasons why an instance cannot be changed go on record with the operation.
     """
     operation = store.read.operation(operation_id)
     if operation is None or not operation.is_running:
@@ -50,7 +50,7 @@ def terminate(
     errors = prepare(store, operation)
     # Work that was given notice goes on until then.
     operation_nodes = nodes_of(store.read, operation) if store.now() >= operation.not_before else ()
-    # What a later operation wants to be elsewhere is for that one to bring there, and in its time.
+    # A node with another goal by a later operation is that operation's to change, in its own time.
     nodes = [node for node in operation_nodes if is_led_there(node, operation)]
     ending = {instance_id: node.id for node in nodes for instance_id in _to_end(node, operation)}
     stopping = {node.instance_id: node.id for node in nodes if is_stopping(node)}
@@ -73,7 +73,7 @@ def terminate(
     refused = {**ended.refused, **stopped.refused}
     errors |= {(ending | stopping)[instance_id]: reason for instance_id, reason in refused.items()}
     if operation.action is Action.REIMAGE:
-        # What is kept is not asked for again, so it has no other reason than its first.
+        # An instance that is kept is not asked for again, so it has no other reason than its first.
         errors = {**errors, **operation.errors}
     after = operation.with_errors(errors)
     if after != operation:
@@ -85,11 +85,11 @@ def terminate(
 
 
 def _to_end(node: Node, operation: Operation) -> Collection[InstanceId]:
-    """Instances to end: all of a node that shall end, and the one that a reimage replaces."""
+    """Instances to end: all of a node that shall end, and the instance that a reimage replaces."""
     return node.instance_ids if is_terminating(node) else replaced_by(node, operation)
 
 
 def _keep(store: Store, nodes: Sequence[Node]) -> None:
     """Let nodes keep the instances that the cloud will not end; the polls find their addresses again."""
-    # One that somebody else has changed meanwhile is asked for again.
+    # A node that another writer has changed meanwhile is tried again by the next task.
     store.commit_each([Put(keeping_its_instance(node), was=node) for node in nodes])
