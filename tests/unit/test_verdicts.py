@@ -54,9 +54,12 @@ def test_a_node_that_is_judged_otherwise_when_it_is_read_again_is_left_alone() -
     world.ready(1)
     [judged] = world.nodes()
     world.store.commit(Put(replace(judged, keep_alive=True), was=judged))
-    before = world.nodes()
-    write_verdicts(world.store, CLUSTER, [judged], lambda node: node if node.keep_alive else lost(node))
-    assert world.nodes() == before
+    [changed] = world.nodes()
+    verdicts = write_verdicts(
+        world.store, CLUSTER, [judged], lambda node: node if node.keep_alive else lost(node)
+    )
+    assert world.nodes() == [changed]
+    assert verdicts == {judged.id: changed}
 
 
 def test_a_node_that_is_to_be_removed_at_the_second_look_alone_is_left_alone() -> None:

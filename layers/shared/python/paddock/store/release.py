@@ -34,11 +34,13 @@ def write_verdicts(
     A change of the node alone is written as it was judged; a node that has changed since is left, and
     returned as it was. All other changes are written with the ledger, some nodes at a time: limits that are
     given back, usage that ends, and nodes that leave their virtual clusters. Such nodes are read and judged
-    again, and left alone if the second verdict is another one, or the node has other instances by then.
+    again, and left alone if the second verdict is another one, or the node has other instances by then; they
+    are then returned as they are.
     """
     verdicts = {node.id: _becomes(node, judge) for node in nodes}
     alone: list[Write] = []
     with_ledger: dict[NodeId, Node] = {}
+    left_alone: dict[NodeId, Node] = {}
     for node in nodes:
         after = verdicts[node.id]
         if after is None or _needs_ledger(node, after):
@@ -53,6 +55,9 @@ def write_verdicts(
     def resolve(ledger: Ledger, current: Sequence[Node]) -> tuple[Ledger, list[Write]]:
         pairs = [(node, _becomes(node, judge)) for node in current]
         pairs = [pair for pair in pairs if _needs_ledger(*pair) and is_as_judged(*pair)]
+        left_alone.update({node.id: node for node in current})
+        for node, _ in pairs:
+            del left_alone[node.id]
         released = [node for node, after in pairs if after and node.uses_limits and not after.uses_limits]
         removed = [node for node, after in pairs if not after]
         ended = [node for node, after in pairs if _ends_use(node, after)]
@@ -63,7 +68,7 @@ def write_verdicts(
     overtaken = [write.was for write in store.commit_each(alone).conflicts]
     require_recorded(store, [node for node_id, node in with_ledger.items() if is_removal(verdicts[node_id])])
     resolve_nodes(store, cluster, with_ledger.keys(), resolve)
-    return verdicts | {node.id: node for node in overtaken if isinstance(node, Node)}
+    return verdicts | {node.id: node for node in overtaken if isinstance(node, Node)} | left_alone
 
 
 def _becomes(node: Node, judge: Callable[[Node], Node | None]) -> Node | None:

@@ -78,7 +78,8 @@ def _poll_launching(
         store, operation.cluster, [*starting, *replaced], lambda node: polled(node, seen, store.now())
     )
     pending = {node.id for node in after.values() if node is not None and is_booting(node)}
-    if any(node is not None and awaits_replacement(node) for node in after.values()):
+    left = [after[node.id] for node in replaced]
+    if any(node is not None and awaits_replacement(node) for node in left):
         unheard = any(is_unheard(node, seen) for node in replaced)
         outcome = Outcome(Next.TERMINATE) if unheard else _again_or_wait(Next.TERMINATE, polls)
     elif operation.launched_to < operation.total:
