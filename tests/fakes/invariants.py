@@ -28,9 +28,14 @@ if TYPE_CHECKING:
 
 def always(world: World, *, limits: bool = True) -> list[str]:
     """Violations at any moment. ``limits`` is for worlds whose limits were never lowered below their use."""
-    found = [*_members(world), *_launches(world), *_recordings(world)]
-    for cluster in world.repository.clusters():
-        nodes = world.repository.nodes(cluster.name)
+    return _always(_Seen(world), limits=limits)
+
+
+def _always(seen: _Seen, *, limits: bool) -> list[str]:
+    world = seen.world
+    found = [*_members(seen), *_launches(seen), *_recordings(seen)]
+    for cluster in seen.clusters:
+        nodes = seen.nodes_of[cluster.name]
         found += _unique("node name", (node.name for node in nodes))
         found += _usage(world, cluster.name, nodes)
         if limits:
@@ -41,10 +46,23 @@ def always(world: World, *, limits: bool = True) -> list[str]:
 
 def at_rest(world: World, *, limits: bool = True) -> list[str]:
     """Violations of a world in which nothing is under way."""
-    found = always(world, limits=limits)
-    for cluster in world.repository.clusters():
-        found += _ledger(world, cluster)
-    return [*found, *_claims(world), *_operations(world), *_instances(world)]
+    seen = _Seen(world)
+    found = _always(seen, limits=limits)
+    for cluster in seen.clusters:
+        found += _ledger(world, cluster, seen.nodes_of[cluster.name])
+    return [*found, *_claims(seen), *_operations(seen), *_instances(seen)]
+
+
+class _Seen:
+    """The records of a world, each read once."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.clusters = world.repository.clusters()
+        self.nodes_of = {one.name: world.repository.nodes(one.name) for one in self.clusters}
+        self.nodes = [node for nodes in self.nodes_of.values() for node in nodes]
+        self.operations = operations(world)
+        self.virtual_clusters, _ = world.repository.virtual_clusters()
 
 
 def operations(world: World) -> list[Operation]:
@@ -57,14 +75,10 @@ def launched(world: World) -> Counter[OperationId]:
     return Counter({OperationId(tag): count for tag, count in world.ec2.tagged("paddock:operation").items()})
 
 
-def _all_nodes(world: World) -> list[Node]:
-    return [node for cluster in world.repository.clusters() for node in world.repository.nodes(cluster.name)]
-
-
-def _members(world: World) -> Iterator[str]:
+def _members(seen: _Seen) -> Iterator[str]:
     """A node is in at most one virtual cluster, knows it, and is Ready; none has more than it asked for."""
-    found, _ = world.repository.virtual_clusters()
-    nodes = {node.id: node for node in _all_nodes(world)}
+    found = seen.virtual_clusters
+    nodes = {node.id: node for node in seen.nodes}
     yield from _unique(
         "node in a virtual cluster", (identity for one in found for identity in one.held_ids())
     )
@@ -81,11 +95,11 @@ def _members(world: World) -> Iterator[str]:
                 yield f"virtual cluster {one.id} has node {identity}, which is {nodes[identity].status}"
 
 
-def _claims(world: World) -> Iterator[str]:
+def _claims(seen: _Seen) -> Iterator[str]:
     """Every claim is confirmed, and nothing is waited for."""
-    found, _ = world.repository.virtual_clusters()
+    found = seen.virtual_clusters
     held = {identity for one in found for identity in one.node_instances}
-    for node in _all_nodes(world):
+    for node in seen.nodes:
         if node.virtual_cluster and node.id not in held:
             yield f"node {node.id} says it is in {node.virtual_cluster}, which does not know"
     for one in found:
@@ -95,18 +109,18 @@ def _claims(world: World) -> Iterator[str]:
             yield f"virtual cluster {one.id} is {one.condition.reason} with {one.unassigned()} unassigned"
 
 
-def _launches(world: World) -> Iterator[str]:
+def _launches(seen: _Seen) -> Iterator[str]:
     """No operation ever launches more than it asked for, and no instance belongs to two nodes."""
-    totals = {one.id: one.total for one in operations(world)}
-    for operation_id, count in launched(world).items():
+    totals = {one.id: one.total for one in seen.operations}
+    for operation_id, count in launched(seen.world).items():
         if count > totals.get(operation_id, 0):
             yield f"operation {operation_id} launched {count} of {totals.get(operation_id, 0)} instances"
-    yield from _unique("instance id", (node.instance_id for node in _all_nodes(world) if node.instance_id))
+    yield from _unique("instance id", (node.instance_id for node in seen.nodes if node.instance_id))
 
 
-def _recordings(world: World) -> Iterator[str]:
+def _recordings(seen: _Seen) -> Iterator[str]:
     """What a create launches may be removed again, and so all of its nodes must be on record for good."""
-    for one in operations(world):
+    for one in seen.operations:
         has_begun = one.batches > 0 or one.launched_to > 0
         if one.action is Action.CREATE and has_begun and not one.recorded:
             yield f"create {one.id} launches before all of its nodes are on record"
@@ -157,13 +171,12 @@ def _over(what: str, used: int, limit: int | None) -> Iterator[str]:
         yield f"{what} is {limit}, {used} are used"
 
 
-def _ledger(world: World, cluster: Cluster) -> Iterator[str]:
+def _ledger(world: World, cluster: Cluster, nodes: Sequence[Node]) -> Iterator[str]:
     """The ledger says what the nodes say."""
     ledger = world.repository.ledger(cluster.name)
     if ledger is None:
         yield f"cluster {cluster.name} has no ledger"
         return
-    nodes = world.repository.nodes(cluster.name)
     uses: dict[str, BucketUse] = {}
     for node in nodes:
         use = uses.get(node.bucket_id, BucketUse())
@@ -187,10 +200,10 @@ def _ledger(world: World, cluster: Cluster) -> Iterator[str]:
         yield f"the ledger has the names {names}, the nodes {sorted(node.name for node in nodes)}"
 
 
-def _operations(world: World) -> Iterator[str]:
+def _operations(seen: _Seen) -> Iterator[str]:
     """Every operation has ended, and says the truth about how."""
-    nodes = {node.id: node for node in _all_nodes(world)}
-    for one in operations(world):
+    nodes = {node.id: node for node in seen.nodes}
+    for one in seen.operations:
         if one.is_running or not one.finish_time:
             yield f"operation {one.id} ({one.action}) still runs"
             continue
@@ -214,9 +227,9 @@ def _operations(world: World) -> Iterator[str]:
                 yield f"termination {one.id} counts {one.failed} as failed, {left} still exist"
 
 
-def _instances(world: World) -> Iterator[str]:
+def _instances(seen: _Seen) -> Iterator[str]:
     """Whatever costs money is a node's, and counts; and no node waits for what will not come."""
-    nodes = _all_nodes(world)
+    world, nodes = seen.world, seen.nodes
     for lost in sorted(world.existing() - {one for node in nodes for one in node.instance_ids}):
         yield f"instance {lost} exists and belongs to no node"
     for lost in sorted(world.alive() & {node.instance_id for node in nodes if not node.uses_limits}):
