@@ -12,6 +12,6 @@ from paddock.http.views.cluster import cluster_view
 
 @endpoint(CLUSTERS)
 def handler(request: Request) -> Reply:
-    """Answer the cluster."""
+    """Return the cluster."""
     cluster = bootstrap.get_cluster(request.cluster_name())
     return Reply(200, cluster_view(cluster), etag(cluster.revision))

@@ -13,7 +13,7 @@ from paddock.http.views.node import NODES_LISTED
 
 @endpoint(CLUSTERS)
 def handler(request: Request) -> Reply:
-    """Answer the status, with the nodes where ``nodes=true`` asks for them."""
+    """Return the status, with the nodes where ``nodes=true`` asks for them."""
     with_nodes = request.flag("nodes")
     status = bootstrap.get_cluster_status(request.cluster_name(), with_nodes=with_nodes)
     view = status_view(status, bootstrap.settings().region)

@@ -13,6 +13,6 @@ from paddock.requests.timeframe import UsageQuery
 
 @endpoint(CLUSTERS)
 def handler(request: Request) -> Reply:
-    """Answer the usage of the timeframe asked for."""
+    """Return the usage of the timeframe asked for."""
     usage = bootstrap.get_cluster_usage(request.cluster_name(), request.parameters(UsageQuery))
     return Reply(200, usage_view(usage, bootstrap.settings().region))

@@ -21,5 +21,5 @@ _HEADERS = {
 
 @endpoint(CLUSTERS)
 def handler(request: Request) -> Reply:  # noqa: ARG001
-    """Answer the document that `make openapi` has written."""
+    """Return the document that `make openapi` has written."""
     return Reply(200, json.loads(_TEXT), _HEADERS)

@@ -13,5 +13,5 @@ from paddock.model.identity import OperationId
 
 @endpoint(CLUSTERS)
 def handler(request: Request) -> Reply:
-    """Answer the operation."""
+    """Return the operation."""
     return Reply(200, operation_view(*bootstrap.get_operation(OperationId(request.path("operation")))))

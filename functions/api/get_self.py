@@ -12,5 +12,5 @@ from paddock.http.views.node import self_view
 
 @endpoint(CLUSTERS)
 def handler(request: Request) -> Reply:
-    """Answer the node of the instance whose role signed the request, and its peers."""
+    """Return the node of the instance whose role signed the request, and its peers."""
     return Reply(200, self_view(*bootstrap.get_self(request.instance_id())))

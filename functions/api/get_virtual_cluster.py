@@ -12,6 +12,6 @@ from paddock.http.views.virtual_cluster import envelope, virtual_cluster_view
 
 @endpoint(VIRTUAL_CLUSTERS)
 def handler(request: Request) -> Reply:
-    """Answer the virtual cluster."""
+    """Return the virtual cluster."""
     found = bootstrap.get_virtual_cluster(request.virtual_cluster_id())
     return Reply(200, envelope("Virtual cluster fetched.", virtual_cluster_view(found)), etag(found.revision))

@@ -15,7 +15,7 @@ RESULTS = 100
 
 @endpoint(VIRTUAL_CLUSTERS)
 def handler(request: Request) -> Reply:
-    """Answer the changes, latest first, in pages."""
+    """Return the changes, latest first, in pages."""
     identity, limit = request.virtual_cluster_id(), request.limit("maxResults", MAX_RESULTS) or RESULTS
     changes, next_token = bootstrap.virtual_cluster_history(
         identity, limit, request.revision_token("nextToken")

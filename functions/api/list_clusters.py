@@ -12,6 +12,6 @@ from paddock.http.views.cluster import CLUSTERS_LISTED, cluster_view
 
 @endpoint(CLUSTERS)
 def handler(request: Request) -> Reply:
-    """Answer them by name, in pages where one reply cannot hold them all."""
+    """Return the clusters by name, in pages if one reply cannot hold them all."""
     found = bootstrap.list_clusters(request.query("nextToken") or "")
     return Reply(200, {"clusters": [cluster_view(cluster) for cluster in found]}, listing=CLUSTERS_LISTED)

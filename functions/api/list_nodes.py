@@ -14,8 +14,8 @@ from paddock.model.identity import OperationId, RequestId
 
 @endpoint(CLUSTERS)
 def handler(request: Request) -> Reply:
-    """Answer the nodes, of one operation where it is named, in pages where ``maxResults`` asks for it."""
-    # Some host factories call it operation_id; told of all nodes, they would end those of other requests.
+    """Return the nodes, of one operation where it is named, in pages where ``maxResults`` asks for it."""
+    # Some host factories call it operation_id; given all nodes, they would end the nodes of other requests.
     operation = request.query("operation")
     if operation is None:
         operation = request.query("operation_id")

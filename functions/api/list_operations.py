@@ -14,7 +14,7 @@ from paddock.model.identity import RequestId
 
 @endpoint(CLUSTERS)
 def handler(request: Request) -> Reply:
-    """Answer an array of one element, or of none where the request id is not known."""
+    """Return an array of one element, or of none where the request id is not known."""
     request_id = request.query("request_id")
     if not request_id:
         msg = "the query must have a request_id"

@@ -14,7 +14,7 @@ MAX_RESULTS = 1_000
 
 @endpoint(VIRTUAL_CLUSTERS)
 def handler(request: Request) -> Reply:
-    """Answer them by id, in pages where ``maxResults`` asks for it."""
+    """Return the virtual clusters by id, in pages where ``maxResults`` asks for it."""
     limit, after = request.limit("maxResults", MAX_RESULTS), request.query("nextToken") or ""
     found, next_token = bootstrap.list_virtual_clusters(limit, after)
     view = envelope("All virtual clusters fetched.", virtual_clusters_view(found, next_token))

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @observed
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  # noqa: ARG001
-    """Answer a policy, or raise what API Gateway turns into a 401.
+    """Return a policy, or raise what API Gateway turns into a 401.
 
     The policy is for the whole stage: API Gateway keeps it for the next requests, whatever their routes.
     """

@@ -17,7 +17,7 @@ INTERRUPTION = "EC2 Spot Instance Interruption Warning"
 
 @observed
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, Any]:  # noqa: ARG001
-    """Look at all instances of a batch at once; answers the messages that the queue has to bring again."""
+    """Look at all instances of a batch at once; returns the messages that the queue has to bring again."""
     events = {record["messageId"]: json.loads(record["body"]) for record in event["Records"]}
     about = {message: InstanceId(ec2_event["detail"]["instance-id"]) for message, ec2_event in events.items()}
     warned = {

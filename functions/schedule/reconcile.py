@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @observed
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  # noqa: ARG001
-    """Begin one run; answers how many work items it has."""
+    """Begin one run; returns its number of work items."""
     run = bootstrap.start_reconciliation()
     count(Metric.QUOTAS_UNREAD, run.quotas_unread)
     report = {"work_items": run.work_items}

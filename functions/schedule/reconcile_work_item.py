@@ -32,7 +32,7 @@ METRICS = {
 
 @observed
 def handler(event: dict[str, Any], context: LambdaContext) -> dict[str, int]:  # noqa: ARG001
-    """Do the one work item that the queue hands out at a time; answers what was done."""
+    """Do the one work item that the queue hands out at a time; returns what was done."""
     [record] = event["Records"]
     about(**json.loads(record["body"]))
     report = asdict(bootstrap.reconcile(record["body"]))

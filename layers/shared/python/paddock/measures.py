@@ -1,6 +1,6 @@
-"""What committed writes say about how the service does, as metrics.
+"""Metrics of the service, counted from committed writes.
 
-Every change of an operation or a node is a write, whoever makes it; counted here, each counts once.
+Every change of an operation or a node is a write, whichever function makes it; counted here, it counts once.
 """
 
 from __future__ import annotations

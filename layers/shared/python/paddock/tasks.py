@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 def task(step: Callable[[OperationId, int], Outcome]) -> Handler:
     """Make a Lambda handler of a step.
 
-    It takes ``{"operationId": str, "polls": int}`` and answers the same with ``next`` and ``waitSeconds``;
-    ``polls`` counts the waits. What a step raises is for the state machine's Retry, but for throttling by the
+    It takes ``{"operationId": str, "polls": int}`` and returns the same with ``next`` and ``waitSeconds``;
+    ``polls`` counts the waits. Errors of a step are for the state machine's Retry, except throttling by the
     store, after which it waits.
     """
 

@@ -225,7 +225,7 @@ class Ec2Compute:
         if not ids and refusals and all(refusal.kind is RefusalKind.FAULT for refusal in refusals):
             raise LaunchRefused(refusals[0].message, code=refusals[0].code)
         if len(ids) < request.count and not refusals:
-            # What a repeated call answers is not documented beyond its success.
+            # The response to a repeated call is not documented beyond its success.
             ids.update(instance.id for instance in self._launched(_filters_of(request)))
         return LaunchResult(
             instance_ids=tuple(sorted(ids)),
@@ -285,11 +285,11 @@ class Ec2Compute:
         return refused | self._each(alive, _RESTART)
 
     def _each(self, instance_ids: Collection[InstanceId], change: _Change) -> dict[InstanceId, str]:
-        """Do it to 1,000 a call; when EC2 refuses a batch, set aside whom it means and ask again.
+        """Change 1,000 instances a call; when EC2 refuses a batch, set aside those it means and ask again.
 
-        Whom it means is told by a description of the batch, or by EC2's own words. Where neither does, the
-        batch is halved, a few times only. Throttled in the middle, it is done for some and not for others:
-        asking again for all of them is harmless.
+        A description of the batch, or EC2's own words, show which it means. If neither does, the batch is
+        halved, a few times only. Throttled in the middle, it is done for some and not for others: asking
+        again for all of them is harmless.
         """
         refused: dict[InstanceId, str] = {}
         batches = list(_batches(sorted(set(instance_ids)), IDS_PER_CALL))
@@ -316,18 +316,18 @@ class Ec2Compute:
                 rest = [id_ for id_ in batch if id_ not in meant]
                 batches += _batches(rest, len(rest) if meant else (len(rest) + 1) // 2)
             else:
-                told = {item["InstanceId"] for item in answer.get(change.answers, ())}
-                silent = [id_ for id_ in batch if change.answers and id_ not in told]
+                listed = {item["InstanceId"] for item in answer.get(change.answers, ())}
+                silent = [id_ for id_ in batch if change.answers and id_ not in listed]
                 refused |= dict.fromkeys(silent, "EC2 left the instance out of its answer")
         return refused
 
     def _meant(self, batch: list[InstanceId], refusal: Refusal, change: _Change) -> dict[InstanceId, str]:
-        """Whom of the batch EC2 means, each with the reason, which is empty where there is nothing to do."""
+        """The ids of the batch that EC2 means, with their reasons; an empty reason: nothing to do."""
         reason = f"{refusal.code}: {refusal.message}"
         if refusal.code in DESCRIBED_CODES:
             seen = {instance.id: instance for instance in self._described(batch)}
-            # What is not seen is not known, or not yet: descriptions tell in time which. As before a restart
-            # it was seen, it is not rebooted any more.
+            # An instance that is not seen is not known, or not yet: descriptions show in time which. As it
+            # was seen before a restart, it is not rebooted any more.
             unseen = _UNKNOWN if change is _RESTART else ""
             meant = dict.fromkeys((id_ for id_ in batch if id_ not in seen), unseen)
             for id_, instance in seen.items():

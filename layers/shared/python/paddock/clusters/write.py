@@ -40,7 +40,7 @@ def put_cluster(
     body: ClusterWrite,
     expected: int | None,
 ) -> tuple[Cluster, bool]:
-    """Create the cluster, or replace its definition; answers it, and whether it is new.
+    """Create the cluster, or replace its definition; returns it, and whether it is new.
 
     ``expected`` is the revision that the writer last read, ``None`` or 0 to create. Machine facts that the
     definition leaves out are what the cloud says. Raises ``RevisionConflict``, ``InvalidRequest`` for an

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
     Handler = Callable[[dict[str, Any], LambdaContext], dict[str, Any]]
 
-# How often clients meet. Both are answers, and in numbers say that a client or a limit wants looking at.
+# How often clients meet. Both are ordinary replies; many show that a client or a limit needs attention.
 _COUNTED: Mapping[type[PaddockError], Metric] = {
     RevisionConflict: Metric.REVISION_CONFLICTS,
     Busy: Metric.RACES_LOST,
 }
 
 
-# What is said of a body that is wrong may quote all of it.
+# A message about a wrong body may quote all of it.
 MAX_CAUSE_LENGTH = 1_000
 
 # Under which key each id of a path stands in the log and in traces, everywhere.
@@ -37,7 +37,7 @@ _IDS = {"cluster": "cluster", "operation_id": "operation", "virtual_cluster": "v
 
 
 def endpoint(surface: Surface) -> Callable[[Callable[[Request], Reply]], Handler]:
-    """Make a Lambda handler of a function from request to reply; errors become the surface's answers."""
+    """Make a Lambda handler of a function from request to reply; errors become the surface's replies."""
 
     def decorate(answer: Callable[[Request], Reply]) -> Handler:
         @wraps(answer)
@@ -56,9 +56,11 @@ def endpoint(surface: Surface) -> Callable[[Callable[[Request], Reply]], Handler
                 reply = said_by.reply(error)
                 if type(error) in _COUNTED:
                     count(_COUNTED[type(error)])
-                told = {"error": type(error).__name__, "reason": error.message}
-                # A fault of AWS is told in words of ours; whoever reads the log wants its own.
-                logger.info("refused", extra={**told, "cause": str(error.__cause__ or "")[:MAX_CAUSE_LENGTH]})
+                refusal = {"error": type(error).__name__, "reason": error.message}
+                # A fault of AWS is reported to clients in our words; the log has AWS's own.
+                logger.info(
+                    "refused", extra={**refusal, "cause": str(error.__cause__ or "")[:MAX_CAUSE_LENGTH]}
+                )
             except Exception as error:  # noqa: BLE001 - the outermost boundary: a client gets JSON, whatever happened
                 logger.exception("unforeseen")
                 reply = surface.reply(error)

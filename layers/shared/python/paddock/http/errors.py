@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _RETRY_AFTER_SECONDS = "5"
 
-# An error is answered as the first of its types, its own and its ancestors', that stands here.
+# An error is reported as the first of its types, its own and its ancestors', that stands here.
 STATUS: Mapping[type[Exception], HTTPStatus] = {
     errors.MalformedBody: HTTPStatus.BAD_REQUEST,
     errors.InvalidRequest: HTTPStatus.BAD_REQUEST,
@@ -48,7 +48,7 @@ class Surface:
     overrides: Mapping[type[Exception], HTTPStatus]
 
     def reply(self, error: Exception) -> Reply:
-        """The answer to an error. One that nobody foresaw says nothing about itself."""
+        """The reply to an error. An unforeseen error says nothing about itself."""
         status = self.status_of(type(error))
         if not isinstance(error, PaddockError):
             return Reply(status, self.body("InternalError", "something unforeseen went wrong, try again", {}))
@@ -60,7 +60,7 @@ class Surface:
         return Reply(status, self.body(type(error).__name__, error.message, _facts(error)), headers)
 
     def status_of(self, error: type[Exception]) -> HTTPStatus:
-        """The status that answers an error of this type."""
+        """The status of the reply to an error of this type."""
         known = {**STATUS, **self.overrides}
         return next(known[kind] for kind in error.__mro__ if kind in known)
 
@@ -90,5 +90,5 @@ NODES = Surface(
     {errors.InvalidRequest: HTTPStatus.CONFLICT, errors.RecordTooLarge: HTTPStatus.CONFLICT},
 )
 VIRTUAL_CLUSTERS = Surface(_result, {})
-# Where nobody can tell whose client it is.
+# For requests of which the family of routes is not known.
 ANYWHERE = Surface(_both, {})

@@ -1,4 +1,4 @@
-"""What a client is answered, in the form that API Gateway takes; no list is longer than Lambda may answer."""
+"""Replies to clients, in the form that API Gateway takes; no list is longer than Lambda may return."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MAX_COMPRESSED_LIST_BYTES = 40_000_000
 _MIN_COMPRESSED_BYTES = 1_024
 # The fewer bytes of higher levels are not worth their time.
 _GZIP_LEVEL = 5
-# What is cut aims a little below the limit, since entries are not all of one size.
+# A cut aims a little below the limit, since entries are not all of the same size.
 _AIM = 0.95
 
 
@@ -24,7 +24,7 @@ class Listing:
     """The list in a body that may be cut short; ``nextToken`` beside it then says so.
 
     ``within`` is the field of the body that holds the list's object, or nothing for the body itself. The next
-    page goes on after the last entry told, by its ``key``.
+    page goes on after the last entry returned, by its ``key``.
     """
 
     name: str

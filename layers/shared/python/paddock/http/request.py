@@ -104,11 +104,11 @@ class Request:
         ``None`` where it says none. Raises ``InvalidRequest`` where two of them differ.
         """
         given = (in_body, self._if_match(), self._revision_in_query())
-        told = {revision for revision in given if revision is not None}
-        if len(told) > 1:
+        revisions = {revision for revision in given if revision is not None}
+        if len(revisions) > 1:
             msg = "If-Match and revision must name the same revision"
             raise InvalidRequest(msg)
-        return told.pop() if told else None
+        return revisions.pop() if revisions else None
 
     def body(self, model: type[Model], in_query: Mapping[str, Any] | None = None) -> Model:
         """The body as a document of this kind. Raises ``MalformedBody`` and ``InvalidRequest``.
@@ -230,12 +230,12 @@ def parse_json(text: str) -> Any:
 
 
 def _completed(document: dict[str, Any], in_query: Mapping[str, Any]) -> dict[str, Any]:
-    told = {name: value for name, value in in_query.items() if value is not None}
-    for name, value in told.items():
+    sent = {name: value for name, value in in_query.items() if value is not None}
+    for name, value in sent.items():
         if document.get(name) is not None and document[name] != value:
             msg = f"{name} must be the same in the query and in the body"
             raise InvalidRequest(msg)
-    return {**document, **{name: value for name, value in told.items() if document.get(name) is None}}
+    return {**document, **{name: value for name, value in sent.items() if document.get(name) is None}}
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -291,9 +291,9 @@ def _to_revision(name: str, text: str) -> int:
 def _explain(error: ValidationError, model: type[BaseModel]) -> str:
     """What must be true of the body, for the first few faults in it."""
     faults = _without_consequences(error.errors(include_url=False, include_context=False))
-    told = "; ".join(_explain_fault(fault, model) for fault in faults[:_MAX_ERRORS_TOLD])
+    explained = "; ".join(_explain_fault(fault, model) for fault in faults[:_MAX_ERRORS_TOLD])
     more = len(faults) - _MAX_ERRORS_TOLD
-    return told + (f"; and {more} more" if more > 0 else "")
+    return explained + (f"; and {more} more" if more > 0 else "")
 
 
 def _without_consequences(faults: list[ErrorDetails]) -> list[ErrorDetails]:

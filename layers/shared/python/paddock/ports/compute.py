@@ -2,14 +2,14 @@
 
 Callers build on these promises, so every adapter and every fake keeps them:
 
-* ``launch`` is idempotent by ``client_token``: the same request again answers with the same instances and
-  launches nothing, also where the answer was a shortage: to ask for the rest takes a new token. The same
+* ``launch`` is idempotent by ``client_token``: the same request again returns the same instances and
+  launches nothing, also if the result was a shortage: to ask for the rest takes a new token. The same
   token with other parameters is refused with ``LaunchRefused``.
-* ``describe`` may lag behind ``launch`` by minutes: an instance that is absent from the answer is *not seen
-  yet*, which is not the same as gone. An error is raised, never turned into an empty answer.
+* ``describe`` may lag behind ``launch`` by minutes: an instance that is absent from the result is *not seen
+  yet*, which is not the same as gone. An error is raised, never turned into an empty result.
 * ``terminate``, ``stop`` and ``start`` are idempotent; they and ``restart`` report per instance, and no
-  instance that is refused, or not known any more, ever holds back the others. What the cloud passes over in
-  silence is told as refused.
+  instance that is refused, or not known any more, ever holds back the others. An instance that the cloud
+  passes over in silence is reported as refused.
 * Any method may raise ``ComputeThrottled`` (nothing was done; ask again later) or ``ComputeUnavailable``
   (the outcome is unknown; ask again with the same token).
 """
@@ -51,11 +51,11 @@ class LaunchRequest:
 
 
 class RefusalKind(StrEnum):
-    """What a refusal means for whoever asked.
+    """What a refusal means for the caller.
 
-    ``CAPACITY``: not this machine here and now, but another may do; also where the cloud gave a reason that
-    nobody knows. ``THROTTLED``: the same may do a little later, under a new token. ``FAULT``: the request is
-    at fault, and would meet the same everywhere; asking again in any way is of no use.
+    ``CAPACITY``: not this machine here and now, but another may do; also if the cloud gave an unknown reason.
+    ``THROTTLED``: the same may do a little later, under a new token. ``FAULT``: the request is at fault, and
+    would be refused everywhere; asking again in any way is of no use.
     """
 
     CAPACITY = "capacity"
@@ -76,7 +76,7 @@ class Refusal:
 class LaunchResult:
     """Ids of the launched instances, sorted, so that a repeated call pairs them with the same nodes.
 
-    ``refusals`` are empty where nothing is missing. Not ``is_told``: the cloud did not say what it launched,
+    ``refusals`` are empty if nothing is missing. Not ``is_told``: the cloud did not report what it launched,
     as may happen when a call is repeated. These are then the instances that it shows by now, and more may
     come into sight. ``refused_whole``: one of several subnets may have been reason enough.
     """
@@ -129,16 +129,16 @@ class Compute(Protocol):
     def launched_in(self, cluster: ClusterName) -> Sequence[Instance]:
         """Every instance that this deployment launched in a cluster, terminated ones that still show too.
 
-        One whose tags were changed by hand is not among them: only ``describe`` tells that one is not seen.
+        An instance whose tags were changed by hand is not among them: only ``describe`` shows it.
         """
 
     def clusters(self) -> Collection[ClusterName]:
         """The clusters in which this deployment has instances that have not ended."""
 
     def terminate(self, instance_ids: Collection[InstanceId]) -> Mapping[InstanceId, str]:
-        """End instances; any number of ids. Answers the refused ones with a reason, by id.
+        """End instances; any number of ids. Returns the refused ids, each with a reason.
 
-        An id that the cloud does not know is not a refusal: ``describe`` tells in time whether it is gone.
+        An id that the cloud does not know is not a refusal: ``describe`` shows in time whether it is gone.
         """
 
     def stop(self, instance_ids: Collection[InstanceId]) -> Mapping[InstanceId, str]:
@@ -150,20 +150,20 @@ class Compute(Protocol):
     def restart(self, instance_ids: Collection[InstanceId]) -> Mapping[InstanceId, str]:
         """Reboot running instances; done twice, they reboot twice.
 
-        Answers those that are not rebooted with a reason, by id; an id that the cloud does not know is one.
+        Returns the ids that are not rebooted, each with a reason; an id that the cloud does not know is one.
         """
 
     def tag(self, instance_id: InstanceId, node_id: NodeId, name: str) -> str:
         """Let an instance bear its node's id, and its node's name as its own; done twice, it is as done once.
 
-        Answers why not where it is refused, and an empty text where it is done.
+        Returns the reason if it is refused, and an empty text if it is done.
         """
 
     def delete_placement_group(self, name: str) -> bool:
-        """Delete a placement group; tells whether it is gone now, as one that was never there is.
+        """Delete a placement group; returns whether it is gone now, as a group that was never there is.
 
-        A group with instances in it is left as it is, and so is one that is not ours to delete: it was there
-        before, or has lost its tag. To delete one twice is harmless.
+        A group with instances in it is left as it is, and so is a group that is not ours to delete: it was
+        there before, or has lost its tag. To delete a group twice is harmless.
         """
 
     def subnet_zones(self, subnet_ids: Collection[str]) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""What the account may run at the same time."""
+"""The account's quotas: how much it may run at the same time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class AccountQuotas(Protocol):
     """The quotas of the account in the deployment's Region."""
 
     def cores(self) -> Mapping[str, int]:
-        """VCPU by quota code, of ``QUOTA_CODES`` alone; one that is absent is not known, and 0 is a quota.
+        """VCPU by quota code, of ``QUOTA_CODES`` alone; an absent code is not known, and 0 is a quota.
 
-        Raises ``QuotasUnavailableError``. All of them are told, or none.
+        Returns all of them, or raises ``QuotasUnavailableError``.
         """

@@ -2,7 +2,7 @@
 
 Every record has a revision, and every write names the record that it was based on. That is the whole of the
 concurrency control: a use case reads, decides, and commits; when anything that it based its decision on has
-changed since, nothing is written and it is told.
+changed since, nothing is written and ``WriteConflictError`` is raised.
 
 All reads are strongly consistent, but for ``running_operations`` and ``unsatisfied_virtual_clusters``. Any
 method may raise ``StoreUnavailable``, and ``StoreThrottled`` once it has tried again for as long as there was
@@ -71,9 +71,9 @@ Write = Put | Delete | Check
 
 
 def require_raised_revisions(writes: Sequence[Write]) -> None:
-    """Raise ``ValueError`` for a record whose revision is not above that of the one that it replaces.
+    """Raise ``ValueError`` for a record whose revision is not above that of the record that it replaces.
 
-    With the same one, a writer that had read the record before would find nothing changed, and would
+    With the same revision, a writer that had read the record before would find nothing changed, and would
     overwrite this change.
     """
     for write in writes:
@@ -184,7 +184,7 @@ class Repository(Reads, Protocol):
     def commit(self, *writes: Write) -> None:
         """Do all of these writes, which fit and are to different records, or none.
 
-        Each record must have a higher revision than the one that it replaces, else ``ValueError`` is raised.
+        Each record must have a higher revision than the record it replaces, else ``ValueError`` is raised.
         Raises ``WriteConflictError``, and ``RecordTooLarge`` for a record that cannot be stored. When the
         call fails in any other way, it may or may not have been done: read again.
         """

@@ -92,7 +92,7 @@ class DynamoDbRepository:
                 lost = [write for write, code in zip(writes, reasons, strict=False) if code in _LOST_RACES]
                 if lost:
                     raise WriteConflictError(lost) from error
-                # A transaction that is still in progress may yet be done: nobody may take it for a lost race.
+                # A transaction that is still in progress may yet be done: it must not count as a lost race.
                 in_progress = _code(error) == "TransactionInProgressException"
                 if in_progress or _THROTTLED_REASONS.intersection(reasons):
                     raise StoreThrottled(str(error)) from error
@@ -189,7 +189,7 @@ class DynamoDbRepository:
 
     def virtual_cluster_ids(self) -> Sequence[VirtualClusterId]:
         """See ``Repository.virtual_cluster_ids``."""
-        # Of virtual clusters, only what is left of deleted ones expires.
+        # Of virtual clusters, only tombstones expire.
         ids = self._sort_keys(keys.VIRTUAL_CLUSTERS, FilterExpression="attribute_not_exists(expiresAt)")
         return [VirtualClusterId(virtual_cluster_id) for virtual_cluster_id in ids]
 
