@@ -108,7 +108,7 @@ class RecordTooLarge(PaddockError):
 
 
 class Transient(PaddockError):
-    """What passes by itself: the same call may succeed later, and nobody need look at a traceback."""
+    """A failure that passes by itself: the same call may succeed later, and no traceback is logged."""
 
 
 class Busy(Transient):

@@ -157,9 +157,9 @@ _Item = TypeVar("_Item")
 
 @dataclass(frozen=True, slots=True)
 class _Change:
-    """What is done to instances: the client's method, where its answer lists them, and in which states.
+    """A change of instances: the client's method, the list in its response, and the states that allow it.
 
-    ``answers`` is empty where EC2 answers nothing. ``wants`` are the states from which it can be done;
+    ``answers`` is empty if the response lists nothing. ``wants`` are the states from which it can be done;
     ``is_done`` those in which there is nothing left to do.
     """
 

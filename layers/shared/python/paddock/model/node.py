@@ -84,7 +84,7 @@ class Node:
     launched. ``managing_operation_id`` is the last operation that took hold of the node, begun at
     ``managed_at``; ``launching_operation_id`` the one that gets it an instance, now in that of its bucket's
     ``places_of`` which ``launch_place`` counts. A ``provisioned`` node was launched for a virtual cluster,
-    and nobody knows it by name. One that ``was_held`` is or was in a virtual cluster.
+    and no client knows it by name. A node that ``was_held`` is or was in a virtual cluster.
     """
 
     id: NodeId

@@ -169,7 +169,7 @@ class Operation:
     nodes back, and ``reason`` says why Paddock began it by itself. ``takes_from`` is the ``claim`` of a
     virtual cluster that does not, and ``EVERY_VIRTUAL_CLUSTER`` says that none does. ``recorded``: every node
     of a create has been written down. It is set once, and before that none of them is removed; so a record
-    that is not there afterwards was removed, and nobody may write it again. ``not_before``: until then it
+    that is not there afterwards was removed, and must not be written again. ``not_before``: until then it
     leaves instances alone. ``awaited`` are operations that were launching its nodes when it began.
     ``firsts`` are the first nodes of its batches, counted from 1. ``launched_to``: none of so many of its
     nodes is still to be launched. ``resolved_to``: so many nodes of a create it has seen to the end of their

@@ -190,4 +190,4 @@ class Repository(Reads, Protocol):
         """
 
     def fits(self, *writes: Write) -> bool:
-        """Whether one ``commit`` can do these writes: they are few and small enough. It asks nobody."""
+        """Whether one ``commit`` can do these writes: they are few and small enough. It makes no call."""

@@ -63,7 +63,7 @@ def record_operation(operation: Operation, earlier: UsedRequestId | None = None)
 
 
 def record_nodes(store: Store, operation: Operation, may_go_on: Callable[[], bool]) -> None:
-    """Write the nodes of a create that was just recorded, while it may go on and nobody has taken it over."""
+    """Write the nodes of a create that was just recorded, while it may go on and is not taken over."""
     writes = [Put(node, was=None) for node in operation.planned_nodes()]
     with suppress(WriteConflictError):
         store.commit_each(writes, may_go_on, guard=Check(operation))
