@@ -156,6 +156,24 @@ def test_a_node_whose_start_was_answered_with_an_error_is_not_started_when_there
 
 
 @pytest.mark.proves("node: Preparing → Deallocated")
+@pytest.mark.parametrize("lag_seconds", [0, 30])
+def test_an_instance_that_a_start_has_launched_is_not_started_by_it(lag_seconds: int) -> None:
+    """Two machine types are two batches. A spot instance whose start EC2 refused would run, and not count."""
+    machine_types = ["c7i-xlarge", "c7i-2xlarge"]
+    world = World(nodearray("spot", *map(bucket, machine_types), interruptible=True))
+    for machine_type in machine_types:
+        world.drive(world.create(1, "spot", definition={"machineType": machine_type})[0])
+    for node in world.nodes():
+        world.ec2.end(node.instance_id)
+    world.clock.advance(60)
+    world.reconcile()
+    world.ec2.configure(describe_lag_seconds=lag_seconds)
+    world.ec2.fail_next("StartInstances", "UnsupportedOperation", times=100)
+    assert done(world, Action.START, *world.nodes()).state is OperationState.SUCCEEDED
+    assert [node.status for node in world.nodes()] == [NodeStatus.READY] * 2
+    assert invariants.at_rest(world) == []
+
+
 def test_a_start_without_capacity_leaves_the_node_deallocated(world: World) -> None:
     [node] = world.ready()
     done(world, Action.DEALLOCATE, node)

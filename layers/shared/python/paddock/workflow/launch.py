@@ -141,13 +141,15 @@ def _use_instances(
     if operation.action is Action.RESTART:
         done = Paced(compute.restart(ids) if ids else {})
     else:
-        if ids and polls:
-            # Instances that have started already would use up the turns that the others need.
+        has_launched = operation.batches > 0
+        if ids and (polls or has_launched):
+            # Instances that have started already would use up the turns that the others need. Instances that
+            # this operation has launched are not for it to start; they may be out of sight.
             seen = compute.describe(ids)
             ids = [
                 instance_id
                 for instance_id in ids
-                if instance_id not in seen or seen[instance_id].state not in _STARTED
+                if (seen[instance_id].state not in _STARTED if instance_id in seen else not has_launched)
             ]
         done = paced(store, rates, Bucket.START, ids, compute.start)
     errors = {by_instance[instance_id]: reason for instance_id, reason in done.refused.items()}
