@@ -11,6 +11,8 @@ SEED := $(or $(SEED),$(shell date +%s))
 READY := $(VENV)/.requirements-$(shell $(PYTHON) -c 'import hashlib, sys; print(hashlib.sha256((sys.version + sys.base_prefix).encode()).hexdigest()[:12])' 2>/dev/null)
 
 export SAM_CLI_TELEMETRY := 0
+# Python keeps what it compiled: else each test process rewrites the asserts of 300 modules anew.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help local local-reset break logs sam-local test unit oracle explore fuzz soak torture bench bench-scale docs check format openapi pins build clean

@@ -150,8 +150,9 @@ class FakeDynamoDb:
             self.calls["BatchGetItem"] += 1
             for place, key in enumerate(keys):
                 item = self._items.get(key)
-                size += _size(item) if item else 1
-                units = _units(_size(item) if item else 1, READ_UNIT_BYTES)
+                own_size = _size(item) if item else 1
+                size += own_size
+                units = _units(own_size, READ_UNIT_BYTES)
                 is_hot = not self._may_use(f"read {key[0]}", PARTITION_READS, units)
                 if is_hot and not place:
                     self.throttled["BatchGetItem"] += 1
@@ -160,7 +161,7 @@ class FakeDynamoDb:
                 if is_hot or size > BATCH_BYTES:
                     rest = {**request, "Keys": wanted[place:]}
                     return {"Responses": {table: found}, "UnprocessedKeys": {table: rest}}
-                self._charge_read("BatchGetItem", [item] if item else [], _size(item) if item else 1)
+                self._charge_read("BatchGetItem", [item] if item else [], own_size)
                 found += [item] if item else []
         return {"Responses": {table: found}, "UnprocessedKeys": {}}
 
