@@ -302,6 +302,23 @@ def test_a_node_that_takes_long_is_looked_at_until_it_has_come_up() -> None:
     assert ended.resolved_to < 121
 
 
+def test_a_booting_node_that_another_operation_could_not_stop_is_looked_at_again() -> None:
+    world = World()
+    world.rates = {**DEFAULT_RATES, Bucket.LAUNCH: Rate(100, 0.02)}
+    operation, _ = world.create(120)
+    world.step("launch", operation.id)
+    world.step("launch", operation.id)
+    slow = world.nodes()[0]
+    world.ec2._state.instances[slow.instance_id].running_at += 1_900
+    world.ec2.fail_next("StopInstances", "InternalError", times=10_000)
+    stopping, _ = world.manage(Action.DEALLOCATE, ids=[slow.id])
+    world.clock.advance(10)
+    world.step("poll", operation.id)
+    world.drive(stopping)
+    assert world.drive(operation, "poll").state is OperationState.SUCCEEDED
+    assert {node.status for node in world.nodes()} == {NodeStatus.READY}
+
+
 def test_a_create_waits_for_a_node_that_another_operation_brings_up_again() -> None:
     world = World()
     operation = in_turns(world)

@@ -90,7 +90,9 @@ def _poll_launching(
     else:
         outcome = wait(polls) if pending or awaited else Outcome(Next.FINISH)
     if operation.action is Action.CREATE and outcome.next is not Next.FINISH:
-        _mark_resolved(store, operation, pending | awaited)
+        # A node that another operation could not stop goes on booting, as this one's.
+        stopping = {node.id for node in nodes if is_stopping(node)}
+        _mark_resolved(store, operation, pending | awaited | stopping)
     return outcome, starting, seen
 
 
