@@ -155,7 +155,6 @@ def test_a_node_whose_start_was_answered_with_an_error_is_not_started_when_there
     assert [node.status for node in world.nodes()] == [NodeStatus.READY, NodeStatus.DEALLOCATED]
 
 
-@pytest.mark.proves("node: Preparing → Deallocated")
 @pytest.mark.parametrize("lag_seconds", [0, 30])
 def test_an_instance_that_a_start_has_launched_is_not_started_by_it(lag_seconds: int) -> None:
     """Two machine types are two batches. A spot instance whose start EC2 refused would run, and not count."""
@@ -174,6 +173,7 @@ def test_an_instance_that_a_start_has_launched_is_not_started_by_it(lag_seconds:
     assert invariants.at_rest(world) == []
 
 
+@pytest.mark.proves("node: Preparing → Deallocated")
 def test_a_start_without_capacity_leaves_the_node_deallocated(world: World) -> None:
     [node] = world.ready()
     done(world, Action.DEALLOCATE, node)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import json
-import sys
 from collections import defaultdict
 from dataclasses import asdict, dataclass, fields, replace
 from io import StringIO
@@ -356,7 +355,8 @@ def test_what_a_failing_task_did_is_counted(watched: Watched) -> None:
         launch(operation, polls)
         raise MemoryError
 
-    watched.monkeypatch.setattr(sys.modules["workflow.launch"], "handler", task(die_afterwards))
+    handlers = importlib.import_module("workflow.launch")
+    watched.monkeypatch.setattr(handlers, "handler", task(die_afterwards))
     with pytest.raises(MemoryError):
         watched.task("launch", operation_id)
     assert watched.emitted()[Metric.NODES_LAUNCHED] == [(OF_THE_CLUSTER, "Count", 1), (ALL, "Count", 1)]
