@@ -19,15 +19,16 @@ from datetime import UTC, datetime
 from functools import cache
 from http import HTTPStatus
 from threading import RLock
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from moto.utilities.utils import load_resource
 
-from paddock.model.identity import InstanceId
 from tests.fakes.token_buckets import Bucket, TokenBuckets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from paddock.model.identity import InstanceId
 
 Params = dict[str, Any]
 _T = TypeVar("_T")
@@ -361,7 +362,7 @@ class FakeEc2:
             like = self._state.instances[instance_id]
             tags = {key: value for key, value in like.tags.items() if not key.startswith("aws:")}
             override = {"InstanceType": like.instance_type, "SubnetId": like.subnet_id}
-            return InstanceId(self._start(override, like.market, "by-hand", tags).id)
+            return cast("InstanceId", self._start(override, like.market, "by-hand", tags).id)
 
     def quotas(self, values: dict[str, float | None], *, replace: bool = False) -> None:
         """Let Service Quotas know these, by code, beside those of before or in their place.
@@ -413,7 +414,11 @@ class FakeEc2:
     def existing(self) -> set[InstanceId]:
         """Ids of the instances that nobody has ended, stopped ones included."""
         with self._lock:
-            return {InstanceId(one.id) for one in self._state.instances.values() if one.terminated_at is None}
+            return {
+                cast("InstanceId", one.id)
+                for one in self._state.instances.values()
+                if one.terminated_at is None
+            }
 
     def tagged(self, key: str) -> Counter[str]:
         """How many instances there ever were, but for lost ones, by their value of a tag that each has."""

@@ -133,6 +133,13 @@ def test_the_planner_knows_no_request() -> None:
     assert not {name for name in imported if "request" in name or name.startswith("paddock.http")}
 
 
+@pytest.mark.parametrize("module", ["emulator/ec2_server.py", "fakes/ec2.py", "fakes/token_buckets.py"])
+def test_the_ec2_simulator_runs_without_the_product(module: str) -> None:
+    """Its process has no path to the package: it must not agree with Paddock where EC2 does not."""
+    tree = ast.parse((ROOT / "tests" / module).read_text())
+    assert [name for name, for_types in imports(tree) if name.startswith("paddock") and not for_types] == []
+
+
 def test_there_are_handlers_to_measure() -> None:
     assert len(list(_handlers())) >= 10
 
