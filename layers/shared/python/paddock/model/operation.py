@@ -226,10 +226,11 @@ class Operation:
 
     def first_of(self, client_token: str) -> int | None:
         """The first node of the batch with this token, counted from 1; ``None`` where it is not known."""
-        # An operation that began before batches were listed lacks the first ones.
-        tokens = [self.client_token(number) for number in range(1, self.batches + 1)]
-        is_known = len(self.firsts) == self.batches and client_token in tokens
-        return self.firsts[tokens.index(client_token)] if is_known else None
+        if len(self.firsts) != self.batches:
+            # The operation began before batches were listed, so the first of them are missing.
+            return None
+        firsts = {self.client_token(number): first for number, first in enumerate(self.firsts, start=1)}
+        return firsts.get(client_token)
 
     @property
     def may_lack_records(self) -> bool:

@@ -38,14 +38,10 @@ def stop_started(
     an instance is stopped that has stopped already, which is harmless.
     """
     stopping = _drifted(read, cluster, nodes, seen, must_stop)
-    if not stopping:
-        return 0
-    refused = compute.stop(stopping)
-    stopped = [instance_id for instance_id in stopping if instance_id not in refused]
-    logger.warning(
-        "stopped instances of Deallocated nodes",
-        extra={"cluster": cluster, "stopped": stopped, "refused": dict(refused)},
-    )
+    stopped, refused = _changed(compute.stop, stopping)
+    if stopping:
+        extra = {"cluster": cluster, "stopped": stopped, "refused": refused}
+        logger.warning("stopped instances of Deallocated nodes", extra=extra)
     return len(stopped)
 
 
@@ -62,15 +58,19 @@ def end_again(
     them before the nodes were read.
     """
     ending = _drifted(read, cluster, nodes, seen, must_end)
-    if not ending:
-        return 0
-    refused = compute.terminate(ending)
-    ended = [instance_id for instance_id in ending if instance_id not in refused]
-    logger.warning(
-        "ended instances that outlived their termination",
-        extra={"cluster": cluster, "ended": ended, "refused": dict(refused)},
-    )
+    ended, refused = _changed(compute.terminate, ending)
+    if ending:
+        extra = {"cluster": cluster, "ended": ended, "refused": refused}
+        logger.warning("ended instances that outlived their termination", extra=extra)
     return len(ended)
+
+
+def _changed(
+    change: Callable[[Sequence[InstanceId]], Mapping[InstanceId, str]], drifted: Sequence[InstanceId]
+) -> tuple[list[InstanceId], dict[InstanceId, str]]:
+    """The instances that EC2 agreed to change, and why not the others. EC2 is not asked about none."""
+    refused = dict(change(drifted)) if drifted else {}
+    return [instance_id for instance_id in drifted if instance_id not in refused], refused
 
 
 def _drifted(
